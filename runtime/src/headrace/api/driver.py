@@ -1,0 +1,164 @@
+"""The contract between the operator and a driver pod: files, environment, REST bodies.
+
+The operator writes `DriverConfig` into a ConfigMap and starts the runtime image with
+``headrace driver --config /etc/headrace/job.json``. The driver answers REST on `REST_PORT` and, when it
+ends for good, leaves a `TerminationMessage` where Kubernetes keeps it with the pod's status, so that
+the cause survives the process.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+CONFIG_DIR: Final = "/etc/headrace"
+CONFIG_FILE: Final = "job.json"
+INLINE_PROGRAM_FILE: Final = "program.py"
+EXECUTOR_TEMPLATE_FILE: Final = "executor.yaml"
+TERMINATION_LOG: Final = "/dev/termination-log"
+
+REST_PORT: Final = 8081
+SPARK_DRIVER_PORT: Final = 7078
+SLOT_CONTROL_PORT: Final = 7079
+SPARK_BLOCK_MANAGER_PORT: Final = 7080
+
+ENV_TOKEN: Final = "HEADRACE_TOKEN"  # noqa: S105 - the variable's name, not a token
+"""Bearer token of the job: REST calls that change something, control and data channel."""
+ENV_POD_IP: Final = "POD_IP"
+ENV_POD_NAME: Final = "POD_NAME"
+ENV_POD_NAMESPACE: Final = "POD_NAMESPACE"
+
+
+class WireModel(BaseModel):
+    """JSON with camelCase names; unknown fields are ignored, so that versions may differ by one."""
+
+    model_config = ConfigDict(
+        frozen=True, alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+    )
+
+
+class ExecutorConfig(WireModel):
+    """Executors as Spark's Kubernetes backend shall create them."""
+
+    instances: int = Field(ge=1)
+    slots: int = Field(ge=1)
+    """Slots (= Spark cores) of one executor."""
+    memory_mib: int = Field(ge=256)
+    """Heap of the executor's JVM."""
+    memory_overhead_mib: int = Field(ge=128)
+    """Pod memory beyond the heap: JVM overhead, Python workers and slot processes."""
+    cpu_request: str
+    image: str
+    image_pull_policy: str
+    service_account: str
+    labels: dict[str, str]
+
+
+class DriverConfig(WireModel):
+    """Content of ``job.json``: everything that a driver needs besides its environment."""
+
+    job_id: str
+    """32 hexadecimal digits: the StreamJob's UID without dashes; the same for every driver."""
+    job_name: str
+    namespace: str
+    program: str
+    """Path of the Python program inside the driver's container."""
+    args: list[str] = []
+    parallelism: int = Field(ge=1)
+    max_parallelism: int = Field(ge=1, le=32768)
+    config: dict[str, str]
+    """Options by Flink's keys, verbatim from the manifest."""
+    spark_conf: dict[str, str] = {}
+    """Spark options, verbatim from the manifest."""
+    executor: ExecutorConfig | None = None
+    """None: local Spark, no executor pods."""
+    restore_path: str | None = None
+    """Start from this checkpoint or savepoint when the job has none of its own yet."""
+    allow_non_restored_state: bool = False
+
+
+class JobState(enum.StrEnum):
+    """States of a job, as Flink's ``JobStatus``."""
+
+    INITIALIZING = "INITIALIZING"
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    FAILING = "FAILING"
+    FAILED = "FAILED"
+    CANCELLING = "CANCELLING"
+    CANCELED = "CANCELED"
+    FINISHED = "FINISHED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the job will never run again in this driver."""
+        return self in {JobState.FAILED, JobState.CANCELED, JobState.FINISHED}
+
+
+class JobError(WireModel):
+    """The last error of a job: stable kind, message, last frames of the Python traceback."""
+
+    kind: str
+    message: str
+    traceback: str = ""
+    restartable: bool = True
+    at_ms: int = 0
+
+
+class CheckpointSummary(WireModel):
+    """One completed or failed checkpoint in REST answers and in ``status.lastCheckpoint``."""
+
+    id: int
+    status: str
+    """``COMPLETED``, ``FAILED`` or ``IN_PROGRESS``."""
+    generation: int
+    epoch: int
+    path: str
+    trigger_ms: int
+    completed_ms: int | None = None
+    duration_ms: int | None = None
+    sync_ms: float | None = None
+    async_ms: float | None = None
+    state_size_bytes: int = 0
+    uploaded_bytes: int = 0
+    failure: str | None = None
+
+
+class JobStatus(WireModel):
+    """Body of ``GET /jobs/<id>``: what the operator copies into the StreamJob's status."""
+
+    job_id: str
+    name: str
+    state: JobState
+    generation: int = 0
+    parallelism: int = 0
+    max_parallelism: int = 0
+    slots_registered: int = 0
+    epoch: int | None = None
+    epochs_committed: int = 0
+    """Epochs finished in the present generation."""
+    records_in: int = 0
+    restarts: int = 0
+    start_ms: int = 0
+    restored_from: int | None = None
+    """Checkpoint that the present generation continued from."""
+    last_checkpoint: CheckpointSummary | None = None
+    last_recovery_s: float | None = None
+    """Seconds from the failure to the first epoch after it."""
+    watermark_ms: int | None = None
+    source_lag: int | None = None
+    """Records that the sources know of and have not read, None when unknown."""
+    last_error: JobError | None = None
+    warnings: list[str] = []
+
+
+class TerminationMessage(WireModel):
+    """What a driver leaves at `TERMINATION_LOG` when it ends by itself; at most 4096 bytes."""
+
+    state: JobState
+    restarts: int = 0
+    error: JobError | None = None

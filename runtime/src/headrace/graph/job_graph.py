@@ -1,0 +1,96 @@
+"""The physical shape of a job: levels of chained operators with one exchange between two levels.
+
+Level 0 runs in Spark's own Python tasks (sources and what is chained to them); level k >= 1 runs in
+the slots. Between level k-1 and level k there is exactly one exchange, which carries every edge
+that crosses the border, told apart by tag (DESIGN 3: the physical plan is a line). An edge that
+skips a level is relayed by the slots of the levels between.
+
+Source: Flink's ``StreamingJobGraphGenerator`` (chaining) and ``ExecutionJobVertex``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.graph.stream_graph import OperatorKind, Partitioning, WatermarkSpec
+from headrace.ids import EdgeTag, Level, OperatorUid
+from headrace.serialization.serializer import KeySerializer, TypeSerializer
+
+
+@dataclass(frozen=True, slots=True)
+class JobOperator:
+    """One operator with its identity for ever and its place.
+
+    Attributes:
+        id: node id of the stream graph.
+        uid: the user's uid or one derived from the structure.
+        uid_is_generated: whether ``uid`` was derived (unsafe for upgrades, E7).
+        key_serializer: for keyed operators, the type of the key.
+        chained: ids of operators in the same level that get its output by function call.
+        exits: tags of the edges of the next exchange that get its output.
+    """
+
+    id: int
+    uid: OperatorUid
+    uid_is_generated: bool
+    name: str
+    kind: OperatorKind
+    function: object
+    output_serializer: TypeSerializer[object]
+    watermarks: WatermarkSpec
+    key_serializer: KeySerializer[object] | None
+    chained: tuple[int, ...]
+    exits: tuple[EdgeTag, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeEdge:
+    """One edge as it crosses the exchange into ``level``.
+
+    Attributes:
+        tag: place among the edges of this exchange.
+        partitioning: `HashByKey` or `Rebalance`.
+        value_serializer: type of the values.
+        target: operator that gets the values, None when this level only relays.
+        relay_to: tag in the next exchange, when relayed.
+    """
+
+    tag: EdgeTag
+    partitioning: Partitioning
+    value_serializer: TypeSerializer[object]
+    target: int | None
+    relay_to: EdgeTag | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobLevel:
+    """Operators of one level, in topological order, and the edges that enter it."""
+
+    level: Level
+    operators: tuple[JobOperator, ...]
+    inputs: tuple[ExchangeEdge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """A planned job. ``levels[0]`` holds the sources and has no inputs.
+
+    Attributes:
+        name: job name.
+        parallelism: number of slots.
+        max_parallelism: number of key groups, fixed for the life of the job.
+        levels: level 0 .. n.
+    """
+
+    name: str
+    parallelism: int
+    max_parallelism: int
+    levels: tuple[JobLevel, ...]
+
+    def operators(self) -> list[JobOperator]:
+        """All operators, level by level."""
+        return [operator for level in self.levels for operator in level.operators]
+
+    def sources(self) -> list[JobOperator]:
+        """The sources."""
+        return [o for o in self.levels[0].operators if o.kind is OperatorKind.SOURCE]

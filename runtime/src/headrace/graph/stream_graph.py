@@ -1,0 +1,133 @@
+"""The logical graph that the job API builds: what the program said, before any planning (A10).
+
+Nodes are operators, edges carry a partitioning. Nothing here knows Spark. `headrace.graph.job_graph`
+turns it into levels and chains.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.serialization.serializer import KeySerializer, TypeSerializer
+
+
+class OperatorKind(enum.Enum):
+    """What an operator does with a record; the slot has one runner for each."""
+
+    SOURCE = "source"
+    MAP = "map"
+    FILTER = "filter"
+    FLAT_MAP = "flat_map"
+    PROCESS = "process"
+    KEYED_PROCESS = "keyed_process"
+    KEYED_REDUCE = "keyed_reduce"
+    SINK = "sink"
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the operator owns keyed state and so needs a hash exchange before it."""
+        return self in {OperatorKind.KEYED_PROCESS, OperatorKind.KEYED_REDUCE}
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Records stay where they are: the two operators may be chained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """Records are spread over the slots, whole batches at a time, in no particular place."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashByKey:
+    """Records go to the slot that owns their key's group.
+
+    Attributes:
+        selector: value -> key.
+        serializer: canonical serializer of the key.
+        field_name: the value's field when the selector is exactly that field, found by tracing;
+            lets the key hash be computed in the JVM.
+    """
+
+    selector: Callable[[object], object]
+    serializer: KeySerializer[object]
+    field_name: str | None = None
+
+
+Partitioning = Forward | Rebalance | HashByKey
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkSpec:
+    """Event-time strategy of a source or of an assigner in the middle of the graph (B5).
+
+    Attributes:
+        kind: ``none`` | ``bounded`` (out of orderness) | ``monotonous``.
+        out_of_orderness_ms: delay of the watermark behind the greatest timestamp, >= 0.
+        idleness_ms: a split without records for this long leaves the minimum, None = never.
+        timestamp_assigner: (value, record timestamp in ms or -1) -> timestamp in ms, or None.
+    """
+
+    kind: str = "none"
+    out_of_orderness_ms: int = 0
+    idleness_ms: int | None = None
+    timestamp_assigner: Callable[[object, int], int] | None = None
+
+
+NO_WATERMARKS: Final = WatermarkSpec()
+
+
+@dataclass(slots=True)
+class StreamNode:
+    """One operator of the program.
+
+    Attributes:
+        id: unique, increasing in the order of creation.
+        kind: see `OperatorKind`.
+        name: shown to people.
+        uid: the user's ``uid``, None when not set.
+        function: the user's function object (a source or sink description for those kinds).
+        parallelism: None = the job's.
+        output_serializer: type of what it emits.
+        watermarks: strategy, for sources.
+    """
+
+    id: int
+    kind: OperatorKind
+    name: str
+    function: object
+    output_serializer: TypeSerializer[object]
+    uid: str | None = None
+    parallelism: int | None = None
+    watermarks: WatermarkSpec = NO_WATERMARKS
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEdge:
+    """Records of ``source`` go to ``target``."""
+
+    source: int
+    target: int
+    partitioning: Partitioning
+
+
+@dataclass(slots=True)
+class StreamGraph:
+    """All operators and edges of one program."""
+
+    nodes: dict[int, StreamNode] = field(default_factory=dict)
+    edges: list[StreamEdge] = field(default_factory=list)
+
+    def outgoing(self, node_id: int) -> list[StreamEdge]:
+        """Edges that leave ``node_id``, in the order in which they were made."""
+        return [edge for edge in self.edges if edge.source == node_id]
+
+    def incoming(self, node_id: int) -> list[StreamEdge]:
+        """Edges that enter ``node_id``, in the order in which they were made."""
+        return [edge for edge in self.edges if edge.target == node_id]

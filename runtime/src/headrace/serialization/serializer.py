@@ -1,0 +1,73 @@
+"""The contract of a type serializer (B34, E6).
+
+A serializer turns values of one declared type into bytes and back, and describes itself in a
+JSON-able snapshot that is stored with the state. On restore the snapshot decides whether old
+bytes can still be read.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class TypeSerializer(Protocol[T]):
+    """Bytes of values of one type; stateless and usable from any thread."""
+
+    def serialize(self, value: T) -> bytes:
+        """Return the value's bytes.
+
+        Raises:
+            TypeError: the value is not of the declared type; names type and value's type.
+        """
+        ...
+
+    def deserialize(self, data: bytes) -> T:
+        """Return the value of ``data``.
+
+        Raises:
+            CorruptStateError: the bytes are not of this type.
+        """
+        ...
+
+    def snapshot(self) -> dict[str, object]:
+        """Return a JSON-able description, e.g. ``{"type": "row", "fields": [...]}``."""
+        ...
+
+    def incompatibility(self, stored: dict[str, object]) -> str | None:
+        """Return why bytes written under snapshot ``stored`` cannot be read, or None if they can."""
+        ...
+
+
+class KeySerializer(TypeSerializer[T], Protocol[T]):
+    """A serializer whose bytes are canonical: equal keys have equal bytes, in every process.
+
+    Keys that are equal in Python but differ in type (1, 1.0, True) are equal exactly when the
+    declared type makes them so; without a declared type they differ (T10).
+    """
+
+    def coerce(self, key: object) -> T:
+        """Return ``key`` as the declared type's canonical Python value (e.g. ``np.int64`` -> int).
+
+        Raises:
+            TypeError: the key is not of the declared type.
+        """
+        ...
+
+    def cache_key(self, key: T) -> object:
+        """Return a hashable that is equal for two keys exactly when their bytes are."""
+        ...
+
+    def hash64(self, key: T) -> int:
+        """Return the key's 64-bit hash, unsigned: Spark's ``xxhash64`` of the same value.
+
+        STRING hashes its UTF-8, BYTES its bytes, every integer type as a bigint (8 bytes LE),
+        FLOAT and DOUBLE as a double (8 bytes LE, -0.0 as 0.0, one NaN), BOOLEAN as int 0/1
+        (4 bytes LE); everything else hashes ``serialize(key)`` as binary.
+        """
+        ...
+
+    def spark_expression(self, column: str) -> str | None:
+        """Return the Spark SQL expression of `hash64` over a column, or None if there is none."""
+        ...
