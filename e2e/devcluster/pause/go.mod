@@ -1,0 +1,3 @@
+module headrace.dev/devcluster/pause
+
+go 1.24
