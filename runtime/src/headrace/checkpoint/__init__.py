@@ -1,1 +1,1 @@
-
+"""Checkpoints: protocol, storage, upload and download, coordinator, restore."""

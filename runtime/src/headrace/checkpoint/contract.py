@@ -1,7 +1,7 @@
-"""Seams of the checkpoint coordinator towards storage and slots (used by `headrace.driver`).
+"""Seams of the checkpoint coordinator towards storage (used by `headrace.driver`).
 
-`CheckpointStore` hides object names, fencing and clean-up; `headrace.checkpoint.store` implements it
-over an `ObjectStore`.
+`CheckpointStore` hides object names, fencing and clean-up; `headrace.checkpoint.store` implements
+it over an `ObjectStore`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from headrace.api.driver import CheckpointSummary
     from headrace.checkpoint.protocol.types import CheckpointMetadata
     from headrace.ids import CheckpointId, Generation
 
@@ -30,14 +31,32 @@ class ClaimedGeneration:
 
 
 class CheckpointStore(Protocol):
-    """The checkpoints of one job in durable storage; thread-safe, one instance a coordinator life."""
+    """The checkpoints of one job in durable storage; thread-safe, one instance a generation.
+
+    There is no method that cleans up after one aborted checkpoint: whether its metadata exists may
+    be unknown, and its pending output may travel on in the next one. What it left behind is
+    garbage once a newer checkpoint is complete, and the next `subsume` removes it.
+    """
+
+    def probe_writable(self) -> None:
+        """Check within seconds that storage can be written, read, and honours conditional create.
+
+        Raises:
+            StorageAccessError: it refuses what is configured; the message names the option.
+            StorageUnavailableError: it does not answer.
+        """
+        ...
 
     def claim_generation(self) -> ClaimedGeneration:
         """Fence every older coordinator and decide where to continue (docs/adr/0006).
 
+        Call once. All files of the checkpoint to restore have been seen with their right sizes.
+
         Raises:
-            NoRestorableStateError: state must exist and cannot be read; lists the candidates.
-            CorruptStateError: the chosen checkpoint's metadata does not hold.
+            FencedError: a newer generation was claimed meanwhile: stop, touch nothing.
+            NoRestorableStateError: state must exist and cannot be found; lists the candidates.
+            CorruptStateError: the chosen checkpoint's metadata or files do not hold.
+            StorageUnavailableError: nothing was decided; a fresh instance may try again.
         """
         ...
 
@@ -46,27 +65,60 @@ class CheckpointStore(Protocol):
 
         Raises:
             FencedError: a newer generation was claimed; nothing may be committed.
-            StorageUnavailableError: not published, the checkpoint has failed.
+            ObjectExistsError: a deposed coordinator used this number; take a higher one.
+            StorageUnavailableError: the checkpoint has failed: nothing may be committed, and
+                whether it exists is unknown. If the job fails over now, the next generation may
+                continue from it, which is right; if a newer one completes, it is discarded.
         """
         ...
 
     def subsume(self, retained: int) -> int:
-        """Discard checkpoints beyond the newest ``retained`` and files that none refers to.
+        """Discard checkpoints beyond the newest ``retained`` and every file that none refers to.
 
-        Reference counts come from the metadata of what is retained (D10). Fail-closed: metadata that
-        cannot be read deletes nothing. Returns the number of objects deleted.
+        Call in background after `publish` has returned. Reference counts come from the metadata in
+        storage (D10). Fail-closed: metadata that cannot be read deletes nothing. Files of a
+        checkpoint in progress are never touched. Returns the number of objects deleted.
+
+        Raises:
+            FencedError: a newer generation exists; nothing was deleted.
+            CorruptStateError: metadata that must be read cannot be; nothing was deleted.
+            StorageUnavailableError: some garbage is left for the next call.
         """
         ...
 
-    def discard_aborted(self, checkpoint_id: CheckpointId) -> int:
-        """Delete what an aborted checkpoint of this generation wrote under ``chk-<n>/``."""
+    def clean_orphans(self) -> int:
+        """Delete what older generations left behind and this one does not continue from (T18).
+
+        Once after `claim_generation`; may run while slots restore. Partial checkpoints, checkpoints
+        of deposed coordinators, unreferenced files. Returns and raises as `subsume`.
+        """
         ...
 
-    def clean_orphans(self) -> int:
-        """At start: classify everything, then delete partial checkpoints and unreferenced files of
-        **older** generations than this one; never while fenced (T18)."""
+    def discard_all(self) -> int:
+        """Delete every checkpoint of the job, for ``DELETE_ON_CANCELLATION`` (D17).
+
+        The generation markers stay, so that a restart under the same job id is refused instead of
+        starting empty. Returns and raises as `subsume`.
+        """
         ...
 
     def check_fence(self) -> None:
         """Raise FencedError when a newer generation exists."""
+        ...
+
+    def list_checkpoints(self) -> list[CheckpointSummary]:
+        """Return the complete checkpoints on this generation's line, newest first."""
+        ...
+
+    def read_checkpoint(self, path: str) -> CheckpointMetadata:
+        """Read a checkpoint or savepoint by explicit URI (``.../chk-<n>``), of any job (D18).
+
+        Its file handles are returned with absolute URIs, for they lie outside this job's directory;
+        `SnapshotDownloader` takes both. Presence and size of every file have been checked.
+
+        Raises:
+            NoRestorableStateError: there is no complete checkpoint at ``path``.
+            CorruptStateError: metadata or files do not hold.
+            InvalidConfigError: the URI's scheme is not supported.
+        """
         ...

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from headrace.errors import CorruptStateError
-from headrace.keygroups import KeyGroupRange
 from headrace.ids import CheckpointId, Epoch, Generation, JobId, KeyGroup, OperatorUid, SlotIndex
+from headrace.keygroups import KeyGroupRange
 
 FORMAT_VERSION: Final = 1
 """Written into every `_metadata`; a reader refuses a version that it does not know."""
