@@ -1,1 +1,1 @@
-
+"""Bytes of keys and values: type descriptions, serializers, compatibility of stored types."""

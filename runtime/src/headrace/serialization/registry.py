@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.serialization.canonical_keys import build_key_serializer
+from headrace.serialization.values import build_value_serializer
+
 if TYPE_CHECKING:
     from headrace.serialization.serializer import KeySerializer, TypeSerializer
     from headrace.serialization.types import TypeDescription
@@ -19,8 +22,6 @@ def value_serializer(description: TypeDescription) -> TypeSerializer[object]:
     Raises:
         InvalidProgramError: the type cannot be stored (e.g. a class without known fields).
     """
-    from headrace.serialization.values import build_value_serializer
-
     return build_value_serializer(description)
 
 
@@ -32,6 +33,4 @@ def key_serializer(description: TypeDescription) -> KeySerializer[object]:
     Raises:
         InvalidProgramError: values of this type have no canonical bytes (list, map, class).
     """
-    from headrace.serialization.keys import build_key_serializer
-
     return build_key_serializer(description)

@@ -15,6 +15,23 @@ T = TypeVar("T")
 class TypeSerializer(Protocol[T]):
     """Bytes of values of one type; stateless and usable from any thread."""
 
+    @property
+    def immutable(self) -> bool:
+        """Whether no value of this type can change in place, so that objects may be shared."""
+        ...
+
+    def coerce(self, value: object) -> T:
+        """Return ``value`` as the declared type's Python value (e.g. ``np.int64`` -> int).
+
+        Complete when the type is `immutable`; of a mutable container only the outermost type is
+        looked at, `serialize` checks the rest. A key serializer's result is canonical:
+        ``coerce(key) == deserialize(serialize(key))``.
+
+        Raises:
+            TypeError: the value is not of the declared type; names type and value's type.
+        """
+        ...
+
     def serialize(self, value: T) -> bytes:
         """Return the value's bytes.
 
@@ -36,7 +53,7 @@ class TypeSerializer(Protocol[T]):
         ...
 
     def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why bytes written under snapshot ``stored`` cannot be read, or None if they can."""
+        """Return why bytes of snapshot ``stored`` cannot be read, or None if it can."""
         ...
 
 
@@ -46,14 +63,6 @@ class KeySerializer(TypeSerializer[T], Protocol[T]):
     Keys that are equal in Python but differ in type (1, 1.0, True) are equal exactly when the
     declared type makes them so; without a declared type they differ (T10).
     """
-
-    def coerce(self, key: object) -> T:
-        """Return ``key`` as the declared type's canonical Python value (e.g. ``np.int64`` -> int).
-
-        Raises:
-            TypeError: the key is not of the declared type.
-        """
-        ...
 
     def cache_key(self, key: T) -> object:
         """Return a hashable that is equal for two keys exactly when their bytes are."""

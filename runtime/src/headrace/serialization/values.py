@@ -1,0 +1,196 @@
+"""Value serializers: MessagePack of typed values through msgspec, and pickle as the fallback.
+
+Bytes of a value are one MessagePack object (stored format, golden-tested; docs/state-format.md)::
+
+    STRING, BYTES, BOOLEAN      str, bin, bool
+    BYTE..LONG                  int, shortest form: any width reads any narrower one
+    BIG_INT                     int when it fits 64 bits, else bin of big-endian two's complement
+    FLOAT, DOUBLE               float 64
+    DECIMAL                     str, exponent kept
+    DATE, TIME                  int: days since 1970-01-01, microseconds since midnight
+    TIMESTAMP, INSTANT          int: microseconds since 1970-01-01T00:00 (INSTANT: in UTC)
+    ROW                         array [row kind, field, ...]; nil for None
+    TUPLE, LIST, MAP            array, array, map; nil for None
+    class                       what msgspec writes: a map by field name, or an array
+    PICKLED                     pickle, protocol 5 (not MessagePack)
+
+`serialize` checks every part, so that bytes that cannot be read back are never stored.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Final
+
+import cloudpickle
+import msgspec
+
+from headrace.errors import CorruptStateError
+from headrace.serialization.codecs import build_codec
+from headrace.serialization.compatibility import describe, format_type, incompatibility
+from headrace.serialization.types import PICKLED, PickledType
+
+if TYPE_CHECKING:
+    from headrace.serialization.serializer import TypeSerializer
+    from headrace.serialization.types import TypeDescription
+
+MSGPACK: Final = "msgpack/1"
+PICKLE: Final = "pickle/1"
+"""Names of the two byte formats in stored snapshots."""
+
+
+def build_value_serializer(description: TypeDescription) -> TypeSerializer[object]:
+    """See `headrace.serialization.registry.value_serializer`."""
+    if isinstance(description, PickledType):
+        return PickleSerializer()
+    return MsgpackSerializer(description)
+
+
+class _DescribedSerializer:
+    """Identity, snapshot and compatibility of a serializer that is given by its description."""
+
+    def __init__(self, description: TypeDescription, codec: str) -> None:
+        self._description = description
+        self._described = describe(description)
+        self._codec_name = codec
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return build_value_serializer, (self._description,)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _DescribedSerializer)
+            and type(other) is type(self)
+            and other._description == self._description
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._description)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({format_type(self._described)})"
+
+    def snapshot(self) -> dict[str, object]:
+        """Return codec and type."""
+        return {"codec": self._codec_name, "type": self._described}
+
+    def incompatibility(self, stored: dict[str, object]) -> str | None:
+        """Return why values stored under ``stored`` cannot be read, or None."""
+        if stored.get("codec") != self._codec_name:
+            return f"the codecs differ; stored={stored.get('codec')} declared={self._codec_name}"
+        return incompatibility(stored.get("type"), self._described)
+
+
+class MsgpackSerializer(_DescribedSerializer):
+    """Typed MessagePack."""
+
+    def __init__(self, description: TypeDescription) -> None:
+        super().__init__(description, MSGPACK)
+        codec = build_codec(description)
+        self.coerce = codec.coerce
+        self._immutable = codec.immutable
+        self._lower = codec.lower
+        self._lift = codec.lift
+        self._verify = codec.verify
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(codec.wire_type).decode
+
+    @property
+    def immutable(self) -> bool:
+        """Whether no part of a value can change."""
+        return self._immutable
+
+    def serialize(self, value: object) -> bytes:
+        """Return MessagePack bytes.
+
+        Raises:
+            TypeError: a part of the value is not of its declared type.
+        """
+        try:
+            data = self._encode(self._lower(value))
+            if self._verify:
+                self._decode(data)
+        except (msgspec.ValidationError, OverflowError, UnicodeEncodeError, ValueError) as error:
+            msg = f"a value is not of its declared type: {error}; declared={self._text()}"
+            raise TypeError(msg) from error
+        return data
+
+    def deserialize(self, data: bytes) -> object:
+        """Return the value.
+
+        Raises:
+            CorruptStateError: not bytes of this type.
+        """
+        try:
+            return self._lift(self._decode(data))
+        except (msgspec.MsgspecError, ValueError, OverflowError, ArithmeticError) as error:
+            msg = (
+                f"stored bytes are not of their type: {error}; "
+                f"declared={self._text()} length={len(data)}"
+            )
+            raise CorruptStateError(msg) from error
+
+    def _text(self) -> str:
+        return format_type(self._described)
+
+
+class PickleSerializer(_DescribedSerializer):
+    """Any Python object, by pickle: slower, larger, and lost when its class moves (B34).
+
+    Objects of classes that exist only in the submitted program travel by value (cloudpickle).
+    """
+
+    immutable: Final = False
+
+    def __init__(self) -> None:
+        super().__init__(PICKLED, PICKLE)
+
+    def coerce(self, value: object) -> object:
+        """Accept everything."""
+        return value
+
+    def serialize(self, value: object) -> bytes:
+        """Return a pickle.
+
+        Raises:
+            TypeError: the object cannot be pickled.
+        """
+        try:
+            return pickle.dumps(value, protocol=5)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return self._by_value(value)
+
+    def _by_value(self, value: object) -> bytes:
+        try:
+            data: bytes = cloudpickle.dumps(value, protocol=5)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            msg = f"a value cannot be pickled: {error}; type={type(value).__qualname__}"
+            raise TypeError(msg) from error
+        return data
+
+    def deserialize(self, data: bytes) -> object:
+        """Return the object.
+
+        Raises:
+            CorruptStateError: not a pickle, or one of a class that is no longer there.
+        """
+        try:
+            return pickle.loads(data)  # noqa: S301  the job's own state, behind its checksums
+        except _UNPICKLING as error:
+            msg = (
+                f"pickled state cannot be read, did a class move? {error}; "
+                f"error={type(error).__name__} length={len(data)}"
+            )
+            raise CorruptStateError(msg) from error
+
+
+_UNPICKLING: Final[tuple[type[Exception], ...]] = (
+    pickle.UnpicklingError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
