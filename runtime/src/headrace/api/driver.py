@@ -1,9 +1,11 @@
 """The contract between the operator and a driver pod: files, environment, REST bodies.
 
 The operator writes `DriverConfig` into a ConfigMap and starts the runtime image with
-``headrace driver --config /etc/headrace/job.json``. The driver answers REST on `REST_PORT` and, when it
-ends for good, leaves a `TerminationMessage` where Kubernetes keeps it with the pod's status, so that
-the cause survives the process.
+``headrace driver --config /etc/headrace/job.json``. The driver answers REST on `REST_PORT` and,
+when it ends, leaves a `TerminationMessage` where Kubernetes keeps it with the pod's status, so that
+the cause survives the process. ``FINISHED`` and ``FAILED`` there end the job: it is not started
+again until its spec changes. After any other end (no message, ``CANCELED`` after a signal,
+``RESTARTING``) the operator starts a new driver, which continues from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -18,7 +20,13 @@ CONFIG_DIR: Final = "/etc/headrace"
 CONFIG_FILE: Final = "job.json"
 INLINE_PROGRAM_FILE: Final = "program.py"
 EXECUTOR_TEMPLATE_FILE: Final = "executor.yaml"
+PROGRAM_DIR: Final = "/etc/headrace-program"
+"""Where a program from a user's ConfigMap is mounted."""
 TERMINATION_LOG: Final = "/dev/termination-log"
+LOCAL_STATE_DIR: Final = "/var/lib/headrace"
+"""Fast local volume of driver and executor pods, lost with the pod."""
+SCRATCH_DIR: Final = "/tmp/headrace-scratch"  # noqa: S108 - a volume of its own, in memory
+"""Volume in memory for Spark's own checkpoint directory, rebuilt at every start."""
 
 REST_PORT: Final = 8081
 SPARK_DRIVER_PORT: Final = 7078
