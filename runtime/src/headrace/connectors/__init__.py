@@ -1,1 +1,1 @@
-
+"""Connectors: descriptions of sources and two-phase sinks. Contract: `headrace.connectors.sink`."""

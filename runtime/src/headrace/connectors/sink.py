@@ -14,8 +14,8 @@ stays pending: it travels in the next checkpoint under its own checkpoint id, an
 before the newer one. A spool leaves the checkpoints' list when its commit has returned; its absence
 is the record that it was published.
 
-Invariant of every exactly-once committer: `commit` may be repeated after a crash at any instruction,
-by this process or another, and readers see the rows once. How each connector keeps it:
+Invariant of every exactly-once committer: `commit` may be repeated after a crash at any
+instruction, by this process or another, and readers see the rows once. How each connector keeps it:
 docs/adr/0007-exactly-once-sinks.md. The names are Flink's (SinkWriter, Committer,
 TwoPhaseCommittingSink); the difference is that Flink's committable is a broker transaction kept
 open over the checkpoint, ours is a file, so that no timeout at the broker can lose it (T3, T4).
@@ -24,8 +24,9 @@ open over the checkpoint, ours is a file, so that no timeout at the broker can l
 from __future__ import annotations
 
 import enum
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -70,6 +71,7 @@ class SinkContext:
         restored_parallelism: parallelism of that checkpoint, None for empty state.
         spool_dir: existing, empty local directory that belongs to this instance alone.
         clock: for ages and waits.
+        cancelled: set by the slot when the generation is over; waits end early, commits raise.
     """
 
     job_id: JobId
@@ -81,6 +83,7 @@ class SinkContext:
     restored_parallelism: int | None
     spool_dir: Path
     clock: Clock
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)

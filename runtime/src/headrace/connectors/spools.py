@@ -1,8 +1,8 @@
 """Names of spools and who publishes them after a rescale; pure functions, used by driver and slots.
 
 A spool is the stream of sealed files of one sink in one slot. Its name is stored in checkpoints and
-is part of the ledger's and the transaction's identity, so it never changes meaning: ``slot-0003`` is
-the spool of slot 3, whatever the parallelism is today (DESIGN 7).
+is part of the ledger's and the transaction's identity, so it never changes meaning: ``slot-0003``
+is the spool of slot 3, whatever the parallelism is today (DESIGN 7).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def spools_to_fence(slot: SlotIndex, parallelism: int, restored_parallelism: int
     """Return the vanished spools whose lingering transactions ``slot`` aborts at start (H6).
 
     Those are the spools of slots that existed in the restored checkpoint and exist no longer,
-    divided over today's slots by `owner_of_spool`. The slot's own spool is not among them: taking it
-    over is part of every start.
+    divided over today's slots by `owner_of_spool`. The slot's own spool is not among them: taking
+    it over is part of every start.
     """
     return [
         spool_id_of(SlotIndex(old))

@@ -1,0 +1,207 @@
+"""Publishes the spools of one identity, in checkpoint order, whatever happens in between.
+
+What happens to a spool is decided by `decide` from two facts: its checkpoint id and the ledger as
+read after a claim. While a session is held nobody else can move its ledger, so the value read once
+and moved by our own publications stays true; any doubt drops the session, and with it the value.
+
+The rule that gives an absent ledger a meaning: a slot writes its ledger before it seals its first
+spool (`ensure_ledger`). An unconfirmed spool whose ledger is absent has therefore lost it
+(``offsets.retention.minutes``, a deleted group or topic), and whether its rows are visible cannot
+be known any more (T4).
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.connectors.kafka.client_errors import ErrorClass, classify, to_headrace_error
+from headrace.connectors.kafka.session import (
+    PublicationInDoubtError,
+    SessionSettings,
+    TransactionSession,
+)
+from headrace.connectors.kafka.spool import SpoolHeader, SpoolRecord, read_blocks
+from headrace.connectors.sink import CommitOutcome, LocalCommittable
+from headrace.errors import SinkCommitError
+from headrace.ids import CheckpointId
+
+logger = logging.getLogger(__name__)
+
+
+class LostLedgerPolicy(enum.Enum):
+    """What to do with a spool whose ledger the broker forgot; chosen by a person, never guessed."""
+
+    FAIL = "fail"
+    """Stop and report (default)."""
+
+    PUBLISH = "publish"
+    """Publish; its rows appear twice if they had been published."""
+
+    DISCARD = "discard"
+    """Do not publish; its rows are missing if they had not been published."""
+
+
+class Decision(enum.Enum):
+    """What to do with one spool."""
+
+    PUBLISH = "publish"
+    ALREADY_PUBLISHED = "already-published"
+    STOP = "stop"
+
+
+def decide(
+    ledger: CheckpointId | None, checkpoint_id: CheckpointId, policy: LostLedgerPolicy
+) -> Decision:
+    """Decide about a spool with output, from the ledger as read after a claim."""
+    if ledger is not None:
+        return Decision.ALREADY_PUBLISHED if ledger >= checkpoint_id else Decision.PUBLISH
+    return {
+        LostLedgerPolicy.FAIL: Decision.STOP,
+        LostLedgerPolicy.PUBLISH: Decision.PUBLISH,
+        LostLedgerPolicy.DISCARD: Decision.ALREADY_PUBLISHED,
+    }[policy]
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherConfig:
+    """How to publish.
+
+    Attributes:
+        session: how to reach the brokers.
+        lost_ledger: see `LostLedgerPolicy`.
+    """
+
+    session: SessionSettings
+    lost_ledger: LostLedgerPolicy
+
+
+class SpoolPublisher:
+    """Owner of one identity; used by one thread, `close` at the end."""
+
+    def __init__(self, identity: SpoolHeader, config: PublisherConfig) -> None:
+        self._identity = identity
+        self._config = config
+        self._clock = config.session.clock
+        self._session: TransactionSession | None = None
+        self.ledger: CheckpointId | None = None
+        self.ledger_written_s = self._clock.monotonic_s()
+
+    def claim(self) -> None:
+        """Fence earlier attempts and read the ledger; does nothing while the id is held.
+
+        Raises:
+            SourceUnavailableError, InvalidConfigError: see `kafka_errors`.
+        """
+        if self._session is None:
+            session = TransactionSession(self._identity, self._config.session)
+            try:
+                session.claim()
+                self.ledger = session.read_ledger()
+            except BaseException:
+                session.close()
+                raise
+            self._session = session
+
+    def ensure_ledger(self, published_up_to: CheckpointId) -> None:
+        """Write the ledger if there is none, so that its later absence means loss.
+
+        Only right when nothing of this spool is unconfirmed.
+        """
+        self.claim()
+        if self.ledger is None:
+            self._publish([], 0, published_up_to)
+
+    def refresh_ledger(self, published_up_to: CheckpointId) -> None:
+        """Write the ledger again, so that the broker does not forget an idle group."""
+        self.claim()
+        self._publish([], 0, published_up_to)
+
+    def settle(self, item: LocalCommittable) -> CommitOutcome:
+        """Publish a spool with output unless the ledger says that it was.
+
+        Raises:
+            SinkCommitError: the ledger is lost, or the broker will never take the rows.
+            SourceUnavailableError: no success in time, or another attempt took over.
+        """
+        committable = item.committable
+        self.claim()
+        match decide(self.ledger, committable.checkpoint_id, self._config.lost_ledger):
+            case Decision.ALREADY_PUBLISHED:
+                return CommitOutcome.ALREADY_PUBLISHED
+            case Decision.STOP:
+                raise self._ledger_lost(committable.checkpoint_id)
+            case Decision.PUBLISH:
+                self._publish(item.paths, committable.records, committable.checkpoint_id)
+                return CommitOutcome.PUBLISHED
+
+    def close(self) -> None:
+        """Drop the connection."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _publish(self, paths: Sequence[Path], records: int, checkpoint_id: CheckpointId) -> None:
+        """Publish until it is done; every doubt is settled by a new claim and the ledger."""
+        clock, settings = self._clock, self._config.session
+        deadline = clock.monotonic_s() + settings.attempt_timeout_s
+        while True:
+            self.claim()
+            if self.ledger is not None and self.ledger >= checkpoint_id:
+                return  # the attempt in doubt had succeeded
+            assert self._session is not None  # noqa: S101 - `claim` has set it
+            began_s = clock.monotonic_s()
+            try:
+                self._session.publish(_blocks(paths), records, checkpoint_id)
+            except PublicationInDoubtError as doubt:
+                self.close()
+                timed_out = clock.monotonic_s() - began_s >= settings.transaction_timeout_ms / 1000
+                kind = classify(doubt.error)
+                final = kind in {ErrorClass.CONFIGURATION, ErrorClass.REFUSED}
+                # Taking the id back from whoever fenced us would be safe, but two attempts would
+                # fence each other for ever. Only our own time-out is no take-over.
+                fenced = kind is ErrorClass.FENCED and not timed_out
+                if final or fenced or clock.monotonic_s() >= deadline:
+                    raise to_headrace_error(
+                        doubt.error, "publish a spool", self._where(checkpoint_id)
+                    ) from doubt
+                logger.warning(
+                    "publication in doubt, settling it spool=%s checkpoint=%s cause=%s",
+                    self._identity.ledger_group,
+                    checkpoint_id,
+                    doubt,
+                )
+                clock.wait(settings.cancelled, 0.2)
+            except BaseException:
+                self.close()
+                raise
+            else:
+                self.ledger = checkpoint_id
+                self.ledger_written_s = clock.monotonic_s()
+                return
+
+    def _where(self, checkpoint_id: CheckpointId) -> dict[str, object]:
+        return {
+            "servers": self._config.session.client["bootstrap.servers"],
+            "topic": self._identity.topic,
+            "transactional_id": self._identity.transactional_id,
+            "checkpoint": checkpoint_id,
+        }
+
+    def _ledger_lost(self, checkpoint_id: CheckpointId) -> SinkCommitError:
+        where = " ".join(f"{name}={value}" for name, value in self._where(checkpoint_id).items())
+        msg = (
+            "the broker forgot the ledger of output that was not confirmed as published, so "
+            "publishing might repeat it and leaving it out might lose it: look in the topic, then "
+            f"set headrace.lost.ledger to publish or discard; group={self._identity.ledger_group} "
+            f"{where}"
+        )
+        return SinkCommitError(msg)
+
+
+def _blocks(paths: Iterable[Path]) -> Iterator[list[SpoolRecord]]:
+    for path in paths:
+        yield from read_blocks(path)

@@ -1,0 +1,285 @@
+"""One transactional id and its ledger: the only code that opens Kafka transactions.
+
+The argument for exactly-once, which every method below upholds (docs/adr/0007):
+
+1. `claim` (InitProducerId) settles whatever transaction the id had, commits or aborts it for good,
+   and fences every earlier producer of the id. It returns only when the outcome is written.
+2. `read_ledger` after `claim`, with stable offsets, therefore returns the outcome of every
+   transaction that ever touched the ledger, and nobody else can move it while this producer holds
+   the id: whoever wants to has to claim, and then our next commit fails.
+3. `publish` writes the rows and the checkpoint id in one transaction. Whatever interrupts it, a
+   fresh session's claim and ledger say whether it happened.
+
+So doubt is never resolved by looking at an error: the session is thrown away, a new one claims and
+reads. All waits are sliced, so that a cancelled generation ends within about `SLICE_S`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Event
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from headrace.clock import Clock
+from headrace.connectors.kafka.client_errors import (
+    ClientEvents,
+    ErrorClass,
+    classify,
+    error_of,
+    kafka_errors,
+    to_headrace_error,
+)
+from headrace.connectors.kafka.spool import SpoolHeader, SpoolRecord
+from headrace.errors import CorruptStateError, SourceUnavailableError
+from headrace.ids import CheckpointId
+
+logger = logging.getLogger(__name__)
+
+SLICE_S: Final = 2.0
+"""Longest single call into the client library."""
+
+LEDGER_PARTITION: Final = 0
+
+SILENT: Final = "2"
+"""librdkafka writes every failed connection to stderr, many a second; we report its events."""
+
+_LIBRDKAFKA_DEFAULTS: Final[Mapping[str, str]] = {
+    # Like the Java client, so that records of one key meet those of other writers.
+    "partitioner": "murmur2_random",
+    # A publication is a bulk copy: fill batches, bound the memory (64 MiB).
+    "linger.ms": "20",
+    "log_level": SILENT,
+    "queue.buffering.max.messages": "200000",
+    "queue.buffering.max.kbytes": "65536",
+}
+
+ProducerFactory = Callable[[dict[str, object]], Producer]
+
+
+def new_producer(config: dict[str, object]) -> Producer:
+    """Return the real client; tests hand in one that fails or dies at a chosen call."""
+    return Producer(config)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """How a session reaches the brokers and how patient it is.
+
+    Attributes:
+        client: librdkafka settings, ``bootstrap.servers`` included.
+        transaction_timeout_ms: after this long the broker aborts an open transaction.
+        attempt_timeout_s: longest time for one claim or one publication.
+        cancelled: ends all waits.
+        clock: measures the waits.
+        producer_factory: makes the client.
+    """
+
+    client: Mapping[str, str]
+    transaction_timeout_ms: int
+    attempt_timeout_s: float
+    cancelled: Event
+    clock: Clock
+    producer_factory: ProducerFactory = new_producer
+
+
+class PublicationInDoubtError(Exception):
+    """A publication failed and may or may not have happened: settle it with a new session."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class TransactionSession:
+    """A producer that holds one transactional id; used by one thread."""
+
+    def __init__(self, identity: SpoolHeader, settings: SessionSettings) -> None:
+        """Make the clients; nothing is sent yet.
+
+        Raises:
+            InvalidConfigError: librdkafka refuses a setting.
+        """
+        self.identity = identity
+        self._settings = settings
+        self._events = ClientEvents()
+        self._failed_delivery: KafkaError | None = None
+        self._where = {
+            "servers": settings.client["bootstrap.servers"],
+            "topic": identity.topic,
+            "transactional_id": identity.transactional_id,
+        }
+        with kafka_errors("set up the sink's clients", self._where):
+            self._producer = settings.producer_factory(
+                {
+                    **_LIBRDKAFKA_DEFAULTS,
+                    **settings.client,
+                    "transactional.id": identity.transactional_id,
+                    "transaction.timeout.ms": settings.transaction_timeout_ms,
+                    "error_cb": self._events.on_error,
+                    "on_delivery": self._on_delivery,
+                    "delivery.report.only.error": True,
+                }
+            )
+            # Never subscribes, so it is no group member: it lends the group's name to the
+            # transaction and reads the group's offset.
+            self._ledger = Consumer(
+                {
+                    **connection_settings(settings.client),
+                    "group.id": identity.ledger_group,
+                    "enable.auto.commit": False,
+                    "isolation.level": "read_committed",
+                    "error_cb": self._events.on_error,
+                }
+            )
+
+    def claim(self) -> None:
+        """Settle the id's last transaction and fence every earlier producer of it.
+
+        Raises:
+            SourceUnavailableError, InvalidConfigError: see `kafka_errors`.
+        """
+        self._retry("claim the transactional id", lambda: self._producer.init_transactions(SLICE_S))
+
+    def read_ledger(self) -> CheckpointId | None:
+        """Return the last published checkpoint id, None when there is none; only after `claim`."""
+        offsets: list[TopicPartition] = []
+        partition = TopicPartition(self.identity.topic, LEDGER_PARTITION)
+
+        def read() -> None:
+            offsets[:] = self._ledger.committed([partition], timeout=SLICE_S)
+
+        self._retry("read the ledger", read)
+        (found,) = offsets
+        if found.error is not None:
+            raise to_headrace_error(found.error, "read the ledger", self._where)
+        return CheckpointId(found.offset) if found.offset >= 0 else None
+
+    def publish(
+        self, blocks: Iterable[list[SpoolRecord]], records: int, checkpoint_id: CheckpointId
+    ) -> None:
+        """Write rows and ledger in one transaction; after `claim`, at most once a claim in doubt.
+
+        Args:
+            blocks: the rows, read lazily.
+            records: how many there must be.
+            checkpoint_id: the ledger's new value.
+
+        Raises:
+            PublicationInDoubtError: settle with a new session.
+            SourceUnavailableError: as above, but the time is over or the generation is.
+            CorruptStateError: another number of rows; nothing was committed.
+        """
+        deadline = self._deadline()
+        try:
+            self._producer.begin_transaction()
+            written = sum(self._produce(block, deadline) for block in blocks)
+            if written != records:
+                msg = (
+                    "a spool holds another number of records than its checkpoint says; "
+                    f"checkpoint={checkpoint_id} expected={records} actual={written}"
+                )
+                raise CorruptStateError(msg)
+            self._flush(deadline)
+            self._repeat(lambda: self._send_ledger(checkpoint_id), deadline)
+            self._repeat(lambda: self._producer.commit_transaction(SLICE_S), deadline)
+        except KafkaException as exception:
+            raise PublicationInDoubtError(self._events.most_telling(error_of(exception))) from None
+
+    def close(self) -> None:
+        """Drop the clients; an open transaction is settled by the next claim of the id."""
+        self._producer.purge()
+        self._producer.close()
+        self._ledger.close()
+
+    def _produce(self, block: list[SpoolRecord], deadline: float) -> int:
+        topic = self.identity.topic
+        produce = self._producer.produce
+        for key, value, timestamp_ms, other_topic, partition, headers in block:
+            # librdkafka takes 0 as "now"; a record without time gets the time of publication.
+            time = max(0, timestamp_ms)
+            while True:
+                try:
+                    produce(
+                        other_topic or topic,
+                        value,
+                        key,
+                        partition,
+                        timestamp=time,
+                        headers=[*headers] if headers else None,
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+                    self._check(deadline)
+        self._producer.poll(0)
+        self._check(deadline)
+        return len(block)
+
+    def _flush(self, deadline: float) -> None:
+        while self._producer.flush(SLICE_S) > 0:
+            self._check(deadline)
+        self._check(deadline)
+
+    def _send_ledger(self, checkpoint_id: CheckpointId) -> None:
+        self._producer.send_offsets_to_transaction(
+            [TopicPartition(self.identity.topic, LEDGER_PARTITION, checkpoint_id)],
+            self._ledger.consumer_group_metadata(),
+            SLICE_S,
+        )
+
+    def _retry(self, action: str, call: Callable[[], None]) -> None:
+        """Repeat a call that settles or reads, until it works or the time is over."""
+        deadline = self._deadline()
+        with kafka_errors(action, self._where, self._events):
+            self._repeat(call, deadline)
+
+    def _repeat(self, call: Callable[[], None], deadline: float) -> None:
+        while True:
+            try:
+                call()
+            except KafkaException as exception:
+                self._producer.poll(0)  # lets the client report why
+                error = error_of(exception)
+                if classify(error) is not ErrorClass.UNAVAILABLE or error.fatal():
+                    raise
+                if error.txn_requires_abort() or self._events.configuration is not None:
+                    raise
+                if self._settings.clock.monotonic_s() > deadline:
+                    raise
+                self._pause()
+            else:
+                return
+
+    def _pause(self) -> None:
+        if self._settings.clock.wait(self._settings.cancelled, 0.05):
+            msg = (
+                f"the sink's generation is over; transactional_id={self.identity.transactional_id}"
+            )
+            raise SourceUnavailableError(msg)
+
+    def _check(self, deadline: float) -> None:
+        """Raise when a row was refused, the time is over or the generation is."""
+        if self._failed_delivery is not None:
+            raise KafkaException(self._failed_delivery)
+        if self._settings.cancelled.is_set():
+            self._pause()
+        if self._settings.clock.monotonic_s() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+    def _deadline(self) -> float:
+        return self._settings.clock.monotonic_s() + self._settings.attempt_timeout_s
+
+    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None and self._failed_delivery is None:
+            self._failed_delivery = error
+
+
+def connection_settings(client: Mapping[str, str]) -> dict[str, object]:
+    """Return the part of a producer's settings that every client understands."""
+    prefixes = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "reconnect.")
+    settings = {name: value for name, value in client.items() if name.startswith(prefixes)}
+    return {"log_level": client.get("log_level", SILENT), **settings}

@@ -1,0 +1,1 @@
+"""Fakes and real parts for tests; nothing in the product imports them."""
