@@ -171,7 +171,7 @@ class CheckpointCoordinator:
         return [TriggerCheckpoint(pending.checkpoint_id, epoch, pending.forced)]
 
     def tick(self, now: Instant) -> list[Decision]:
-        """Abort the checkpoint in progress when it is past its timeout; call it every 100 ms or so."""
+        """Abort the checkpoint in progress when past its timeout; call it every 100 ms or so."""
         pending = self._pending
         if pending is None or pending.phase is CheckpointPhase.PUBLISHING:
             return []

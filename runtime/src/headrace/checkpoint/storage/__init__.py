@@ -4,6 +4,7 @@
 Only `s3` imports boto3.
 """
 
-from headrace.checkpoint.storage.store import ObjectInfo, ObjectStore
+from headrace.checkpoint.storage.opening import SUPPORTED_SCHEMES, open_store
+from headrace.checkpoint.storage.store import ContentDigest, ObjectInfo, ObjectStore
 
-__all__ = ["ObjectInfo", "ObjectStore"]
+__all__ = ["SUPPORTED_SCHEMES", "ContentDigest", "ObjectInfo", "ObjectStore", "open_store"]

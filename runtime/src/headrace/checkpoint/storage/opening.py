@@ -1,0 +1,63 @@
+"""From a URI and the job's options to a store; the one place that knows the schemes (D19)."""
+
+from __future__ import annotations
+
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.checkpoint.storage.file import FileStore
+from headrace.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.checkpoint.storage.store import ObjectStore
+
+SUPPORTED_SCHEMES: Final = ("file", "s3")
+
+
+def open_store(uri: str, options: Mapping[str, str]) -> ObjectStore:
+    """Return a store over everything below ``uri``; opens no connection.
+
+    Args:
+        uri: ``file:///absolute/directory`` or ``s3://bucket/prefix`` (``s3a`` means the same).
+        options: the job's options by Flink's keys; those that start with ``s3.`` are used.
+
+    Raises:
+        InvalidConfigError: the scheme is not supported, the URI or an option is malformed, or the
+            client library of the scheme is not installed.
+    """
+    parts = urllib.parse.urlsplit(uri)
+    if parts.query or parts.fragment:
+        raise _refused("URI must not have a query or a fragment", uri)
+    if parts.scheme == "file":
+        path = Path(urllib.parse.unquote(parts.path))
+        if parts.netloc or not path.is_absolute() or ".." in path.parts:
+            raise _refused("file URI must be file:///<absolute path>", uri)
+        return FileStore(path)
+    if parts.scheme in {"s3", "s3a"}:
+        return _open_s3(uri, parts, options)
+    raise _refused("scheme is not supported", uri)
+
+
+def _open_s3(uri: str, parts: urllib.parse.SplitResult, options: Mapping[str, str]) -> ObjectStore:
+    prefix = parts.path.strip("/")
+    if not parts.netloc or "//" in prefix:
+        raise _refused("S3 URI must be s3://<bucket>/<prefix>", uri)
+    try:
+        from headrace.checkpoint.storage.s3 import S3Settings, S3Store  # noqa: PLC0415
+    except ImportError as error:
+        msg = (
+            f"S3 needs the extra `headrace[s3]`, install it; option=state.checkpoints.dir uri={uri}"
+        )
+        raise InvalidConfigError(msg) from error
+    return S3Store(parts.netloc, prefix, S3Settings.from_options(options))
+
+
+def _refused(fact: str, uri: str) -> InvalidConfigError:
+    msg = (
+        f"{fact}, correct state.checkpoints.dir; uri={uri} "
+        f"supported={','.join(f'{scheme}://' for scheme in SUPPORTED_SCHEMES)}"
+    )
+    return InvalidConfigError(msg)

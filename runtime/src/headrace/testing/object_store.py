@@ -1,0 +1,217 @@
+"""An object store in memory that is stricter than S3 and fails on demand.
+
+Stricter: bad paths are refused, and a file may not replace another (`put_file` names are unique in
+Headrace, so a second write is a bug). Linearizable: one lock, one operation at a time.
+
+Failures come from a `Faults` object. The same seed gives the same failures for the same calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import random  # noqa: TID251 - seeded by the caller
+import threading
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from headrace.checkpoint.storage.digest import digest_of
+from headrace.checkpoint.storage.guarantees import check_guarantees
+from headrace.checkpoint.storage.local_files import opened_source, write_new_file
+from headrace.checkpoint.storage.store import ContentDigest, ObjectInfo, checked_path
+from headrace.errors import (
+    InternalError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StorageUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+
+class Operation(enum.Enum):
+    """Operations of `ObjectStore`, as faults and traces name them."""
+
+    PUT = "put"
+    CREATE = "create"
+    GET = "get"
+    LIST = "list"
+    DELETE = "delete"
+
+    @property
+    def changes(self) -> bool:
+        """Whether the operation changes the store, so that its reply can be lost."""
+        return self in {Operation.PUT, Operation.CREATE, Operation.DELETE}
+
+
+class Fault(enum.Enum):
+    """What goes wrong with one operation."""
+
+    NONE = "none"
+    REFUSED = "refused"
+    """It fails and has no effect."""
+    REPLY_LOST = "reply-lost"
+    """It takes effect and fails all the same."""
+
+
+class Faults:
+    """No faults; base class. ``choose`` is called once for each operation, before it."""
+
+    def choose(self, operation: Operation, path: str) -> Fault:
+        """Return what shall go wrong with this operation."""
+        del operation, path
+        return Fault.NONE
+
+
+@dataclass
+class RandomFaults(Faults):
+    """Independent faults with fixed rates.
+
+    Attributes:
+        seed: of all randomness.
+        refused_rate: share of operations that fail without effect, 0..1.
+        reply_lost_rate: share of changing operations whose reply is lost, 0..1.
+        latency: called before every operation, may wait.
+    """
+
+    seed: int
+    refused_rate: float = 0.0
+    reply_lost_rate: float = 0.0
+    latency: Callable[[Operation, str], None] | None = None
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 - not cryptography
+
+    def choose(self, operation: Operation, path: str) -> Fault:
+        """Return the next fault of the seeded sequence."""
+        if self.latency is not None:
+            self.latency(operation, path)
+        draw = self._random.random()
+        if draw < self.refused_rate:
+            return Fault.REFUSED
+        if operation.changes and draw < self.refused_rate + self.reply_lost_rate:
+            return Fault.REPLY_LOST
+        return Fault.NONE
+
+
+class Outage(Faults):
+    """Storage that can be switched off and on."""
+
+    def __init__(self) -> None:
+        self.active = False
+
+    def choose(self, operation: Operation, path: str) -> Fault:
+        """Refuse everything while active."""
+        del operation, path
+        return Fault.REFUSED if self.active else Fault.NONE
+
+
+@dataclass
+class MemoryBucket:
+    """Content and time of every object by path, and the lock that orders all operations."""
+
+    objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class MemoryStore:
+    """`ObjectStore` in memory; several may share a bucket and so be clients of one storage."""
+
+    def __init__(
+        self,
+        *,
+        root_uri: str = "memory://test",
+        bucket: MemoryBucket | None = None,
+        faults: Faults | None = None,
+        now_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Create a client.
+
+        Args:
+            root_uri: shown in messages.
+            bucket: the storage; a fresh one when not given.
+            faults: what goes wrong; replaceable at any time through the attribute.
+            now_ms: clock of the storage.
+        """
+        self.root_uri = root_uri
+        self.bucket = bucket or MemoryBucket()
+        self.faults = faults or Faults()
+        self.calls: dict[Operation, int] = dict.fromkeys(Operation, 0)
+        self._now_ms = now_ms
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write an object, replacing what is there."""
+        with self._operation(Operation.PUT, path):
+            self.bucket.objects[path] = (data, self._now_ms())
+
+    def put_file(self, path: str, source: Path) -> ContentDigest:
+        """Write an object from a local file; the path must be new."""
+        with opened_source(source) as file:
+            data = file.read()
+        with self._operation(Operation.PUT, path):
+            if path in self.bucket.objects:
+                msg = f"a file would replace another; path={path}"
+                raise InternalError(msg)
+            self.bucket.objects[path] = (data, self._now_ms())
+        return digest_of(data)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write an object if and only if there is none."""
+        with self._operation(Operation.CREATE, path):
+            if path in self.bucket.objects and self.bucket.objects[path][0] != data:
+                msg = f"object exists already; path={path}"
+                raise ObjectExistsError(msg)
+            self.bucket.objects[path] = (data, self._now_ms())
+
+    def get(self, path: str) -> bytes:
+        """Read an object."""
+        with self._operation(Operation.GET, path):
+            if path not in self.bucket.objects:
+                msg = f"object does not exist; path={path}"
+                raise ObjectMissingError(msg)
+            return self.bucket.objects[path][0]
+
+    def get_file(self, path: str, target: Path) -> ContentDigest:
+        """Read an object into a new local file."""
+        data = self.get(path)
+        return write_new_file(target, lambda file: _write(file, data))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield objects in path order, as they were at the time of the call."""
+        with self._operation(Operation.LIST, prefix or "."):
+            found = [
+                ObjectInfo(path, len(data), modified_ms)
+                for path, (data, modified_ms) in sorted(self.bucket.objects.items())
+                if path.startswith(prefix)
+            ]
+        return iter(found)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects, each one an operation of its own."""
+        for path in paths:
+            with self._operation(Operation.DELETE, path):
+                self.bucket.objects.pop(path, None)
+
+    def check(self) -> None:
+        """Check the guarantees."""
+        check_guarantees(self)
+
+    @contextlib.contextmanager
+    def _operation(self, operation: Operation, path: str) -> Iterator[None]:
+        if operation is not Operation.LIST:
+            checked_path(path)
+        fault = self.faults.choose(operation, path)
+        if fault is not Fault.REFUSED:
+            with self.bucket.lock:
+                self.calls[operation] += 1
+                yield
+        if fault is not Fault.NONE:
+            msg = f"injected fault; operation={operation.value} fault={fault.value} path={path}"
+            raise StorageUnavailableError(msg)
+
+
+def _write(file: IO[bytes], data: bytes) -> ContentDigest:
+    file.write(data)
+    return digest_of(data)
