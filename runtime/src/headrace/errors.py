@@ -17,6 +17,7 @@
     ├── NoRestorableStateError    decide: state was expected, none can be read; never start empty
     ├── SinkCommitError           stop and report: committed output can no longer be published
     ├── EpochAbortedError         fail over: one epoch failed and was abandoned
+    ├── LocalStorageError         fail over: the local disk of working state failed or is full
     ├── SlotLostError             fail over: a slot process went away
     └── InternalError             report: an invariant of Headrace itself does not hold
 
@@ -136,6 +137,12 @@ class SlotLostError(HeadraceError):
     """The process that owned a slot is gone or does not answer."""
 
     kind = "SlotLost"
+
+
+class LocalStorageError(HeadraceError):
+    """Working state on local disk cannot be written or read; checkpoints are not affected."""
+
+    kind = "LocalStorageFailed"
 
 
 class SourceUnavailableError(HeadraceError):

@@ -67,6 +67,8 @@ def build_key_serializer(description: TypeDescription) -> KeySerializer[object]:
 class CanonicalKeySerializer(DeclaredKeySerializer[object]):
     """Type-tagged canonical bytes of values of a declared type, or of any (`PICKLED`)."""
 
+    cache_key_is_key = False
+
     def __init__(self, description: TypeDescription = PICKLED) -> None:
         super().__init__(description)
         if isinstance(description, PickledType):

@@ -54,6 +54,7 @@ class DeclaredKeySerializer(Generic[T]):
     """What all key serializers share: identity, snapshot and compatibility."""
 
     immutable: Final = True
+    cache_key_is_key = True
 
     def __init__(self, description: TypeDescription) -> None:
         self._description = description
@@ -259,6 +260,8 @@ class IntegerKeySerializer(DeclaredKeySerializer[int]):
 
 class FloatKeySerializer(DeclaredKeySerializer[float]):
     """FLOAT and DOUBLE: a double that sorts by value."""
+
+    cache_key_is_key = False
 
     def __init__(self, kind: ScalarKind) -> None:
         super().__init__(ScalarType(kind))

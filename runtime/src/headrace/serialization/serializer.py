@@ -64,6 +64,11 @@ class KeySerializer(TypeSerializer[T], Protocol[T]):
     declared type makes them so; without a declared type they differ (T10).
     """
 
+    @property
+    def cache_key_is_key(self) -> bool:
+        """Whether `cache_key` returns its argument for every key, so that it need not be called."""
+        ...
+
     def cache_key(self, key: T) -> object:
         """Return a hashable that is equal for two keys exactly when their bytes are."""
         ...

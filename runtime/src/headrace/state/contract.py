@@ -7,9 +7,7 @@ Flow of one record: the slot sets `KeyContext`, the user function reads and upda
 At the barrier `snapshot` flushes and freezes the state in a directory of hard links (sync phase,
 ms); the uploader reads that directory (async phase) while records go on.
 
-Layout of a row, the same for every backend that stores bytes (docs/state-format.md)::
-
-    <key_group:u16 BE> | <key length:u32 BE> <key> | <namespace length:u16 BE> <namespace> [| <user key>]
+The layout of rows is the same for every backend: `headrace.state.rows`, docs/state-format.md.
 
 Source: Flink's ``AbstractKeyedStateBackend``, ``SnapshotStrategy``, ``InternalTimerService``.
 """
@@ -17,7 +15,7 @@ Source: Flink's ``AbstractKeyedStateBackend``, ``SnapshotStrategy``, ``InternalT
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from headrace.ids import KeyGroup
 
@@ -49,14 +47,22 @@ class KeyContext:
 
 
 class ValueStateAccess(Protocol[T]):
-    """Keyed single value. Unset reads as None."""
+    """Keyed single value. Unset reads as None.
+
+    State changes only by `update` and `clear`: changing an object in place that went in or came out
+    changes nothing until it is handed to `update` (T27). Every backend keeps to that.
+    """
 
     def value(self) -> T | None:
         """Return the current key's value or None."""
         ...
 
     def update(self, value: T) -> None:
-        """Set the current key's value; None is refused, use `clear`."""
+        """Set the current key's value.
+
+        Raises:
+            TypeError: None (use `clear`), or a value that is not of the state's type.
+        """
         ...
 
     def clear(self) -> None:
@@ -64,8 +70,7 @@ class ValueStateAccess(Protocol[T]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(NamedTuple):
     """One timer; equal timers are one timer (B16)."""
 
     timestamp_ms: int
@@ -87,6 +92,7 @@ class TimerQueue(Protocol):
     def due(self, up_to_ms: int) -> Iterator[Timer]:
         """Remove and yield timers with ``timestamp_ms <= up_to_ms`` in time order.
 
+        Timers of one time come in the order of key groups and key bytes, the same in every run.
         Timers registered while iterating are included when they are due. The caller sets the key
         context to the yielded timer's key before it calls user code.
         """
@@ -132,7 +138,8 @@ class BackendConfig(Generic[T]):
     """What is needed to open a backend.
 
     Attributes:
-        directory: where working state lives; created, must be empty or absent.
+        directory: where working state lives (`headrace.state.directories`); created, must be
+            empty or absent. RocksDB's own files are in ``db`` below it.
         operator_uid: owner, for messages.
         key_serializer: type of the operator's keys.
         key_group_range: the only key groups that may ever be touched; others raise InternalError.
@@ -168,12 +175,33 @@ class KeyedStateBackend(Protocol):
         """Return the timer queue ``name`` (``_event_timers`` or ``_processing_timers``)."""
         ...
 
+    def finish_registration(self) -> None:
+        """Settle what becomes of restored states; called once after the operator's ``open``.
+
+        Raises:
+            IncompatibleStateError: a restored state was not declared and may not be dropped
+                (``allow_non_restored_state``); the message names it.
+        """
+        ...
+
     def flush(self) -> None:
-        """Write all cached changes into the backend's own storage."""
+        """Write all cached changes into the backend's own storage.
+
+        Raises:
+            UserCodeError: a value has a part that is not of its declared type.
+        """
+        ...
+
+    def maintain(self) -> None:
+        """Keep the caches within their budget; cheap, called between two epochs."""
         ...
 
     def snapshot(self, directory: Path) -> LocalSnapshot:
-        """Flush and freeze the state into ``directory``, which must not exist (sync phase)."""
+        """Flush and freeze the state into ``directory``, which must not exist (sync phase).
+
+        What the frozen files hold never changes; later snapshots of the same backend use the same
+        names for the same shareable files.
+        """
         ...
 
     def metrics(self) -> dict[str, float]:
@@ -186,18 +214,20 @@ class KeyedStateBackend(Protocol):
 
 
 class KeyedStateBackendFactory(Protocol):
-    """Opens backends; one implementation for each ``state.backend`` value."""
+    """Opens backends; one implementation for each ``state.backend.type``."""
 
     def open(
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]
     ) -> KeyedStateBackend:
         """Open a backend with the rows of ``sources`` that fall into its key-group range.
 
-        ``sources`` may overlap the range partly (rescale) but never each other. One source that
-        covers exactly the range is adopted by hard links, without copying rows.
+        ``sources`` may overlap the range partly (rescale) but never each other; their directories
+        are only read and stay usable. One source that covers exactly the range is adopted by hard
+        links, without copying rows.
 
         Raises:
             CorruptStateError: a source's files cannot be opened.
             IncompatibleStateError: the key types do not agree.
+            InvalidConfigError: an option is unknown or cannot be honoured.
         """
         ...

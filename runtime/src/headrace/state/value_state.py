@@ -1,0 +1,256 @@
+"""Keyed single values behind a write-back cache bounded in bytes (B7, C12, J16).
+
+`value` and `update` of a cached key are a dictionary lookup; storage is read on a miss and written
+by `flush`, which the backend calls before every snapshot. State read through the cache equals the
+stored state after a flush, always.
+
+What the cache holds depends on the type, so that every backend behaves the same (B35, T27):
+
+- values of an immutable type (numbers, strings, tuples of them) are kept as objects;
+- all others are kept as bytes: `update` stores a copy, `value` returns a new copy, and changing an
+  object in place changes no state until it is handed to `update`.
+
+Eviction is by generation: a lookup in the young dictionary costs nothing extra, a key found only in
+the old one moves to the young one, and when the young one is full it is flushed and becomes the old
+one. What was not used for a whole generation is dropped. Entries are counted against a budget by
+their measured serialized size.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from headrace.errors import UserCodeError
+from headrace.state.rows import state_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.ids import KeyGroup
+    from headrace.serialization.serializer import TypeSerializer
+    from headrace.state.owned_rows import OwnedRows
+
+T = TypeVar("T")
+
+_ENTRY_BYTES: Final = 400
+"""Key object, value object, two dictionary slots and the dirty mark; measured with tracemalloc."""
+
+_OBJECT_FACTOR: Final = 4
+"""Python objects against their MessagePack bytes, on top of `_ENTRY_BYTES`; same measurement."""
+
+_FIRST_GUESS_BYTES: Final = 2048
+"""Size of an entry before any was measured; pessimistic, so that the budget holds at once."""
+
+_PROBE_EVERY: Final = 1024
+_PROBE_ENTRIES: Final = 16
+"""After this many new entries, the sizes of this many unwritten ones are measured."""
+
+
+class CachedValueState(Generic[T]):
+    """`ValueStateAccess` of values of an immutable type; `SerializedValueState` is for the others.
+
+    Args:
+        rows: where the values are stored, under which keys.
+        serializer: type of the values.
+        budget_bytes: bound of the cache, estimated.
+    """
+
+    def __init__(self, rows: OwnedRows, serializer: TypeSerializer[T], budget_bytes: int) -> None:
+        self._rows = rows
+        self._context = rows.context
+        self._serializer = serializer
+        self._coerce = serializer.coerce
+        self._young: dict[object, T | None] = {}
+        self._old: dict[object, T | None] = {}
+        # Keys in here are in `_young`, and their values are not yet stored.
+        self._dirty: dict[object, tuple[KeyGroup, object]] = {}
+        self._entry_bytes = float(_FIRST_GUESS_BYTES)
+        self._measured = False
+        self._budget_bytes = budget_bytes
+        self._young_max = 1
+        self._until_probe = _PROBE_EVERY
+        self.set_budget(budget_bytes)
+
+    # --- what user code calls -----------------------------------------------------------------
+
+    def value(self) -> T | None:
+        """Return the current key's value or None."""
+        try:
+            return self._young[self._context.cache_key]
+        except KeyError:
+            return self._load()
+
+    def update(self, value: T) -> None:
+        """Set the current key's value.
+
+        Raises:
+            TypeError: None, or not of the state's type.
+        """
+        if value is None:
+            raise self._none_refused()
+        self._put(self._context.cache_key, self._coerce(value))
+
+    def clear(self) -> None:
+        """Remove the current key's row."""
+        self._put(self._context.cache_key, None)
+
+    # --- what the backend calls ---------------------------------------------------------------
+
+    def set_budget(self, budget_bytes: int) -> None:
+        """Bound the cache to ``budget_bytes``; takes effect with the next new entry."""
+        self._budget_bytes = budget_bytes
+        # Half for each generation; a cache of one entry is slow but right.
+        self._young_max = max(1, int(budget_bytes / 2 / self._entry_bytes))
+
+    def flush(self) -> None:
+        """Store every changed value.
+
+        Raises:
+            UserCodeError: a value has a part that is not of the declared type.
+        """
+        if self._dirty:
+            self._rows.store.write(list(self._changes()))
+            self._dirty.clear()
+
+    def maintain(self) -> None:
+        """Measure some entries and evict when the cache has outgrown its budget."""
+        self._probe()
+        if len(self._young) > self._young_max:
+            self._rotate()
+
+    @property
+    def entries(self) -> int:
+        """Number of cached keys."""
+        return len(self._young) + len(self._old)
+
+    @property
+    def estimated_bytes(self) -> float:
+        """Estimated size of the cache."""
+        return self.entries * self._entry_bytes
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _put(self, cache_key: object, value: T | None) -> None:
+        if cache_key in self._dirty:
+            self._young[cache_key] = value
+            return
+        context = self._context
+        self._rows.check_owned(context.key_group)
+        self._old.pop(cache_key, None)
+        self._dirty[cache_key] = (context.key_group, context.key)
+        self._admit(cache_key, value)
+
+    def _load(self) -> T | None:
+        context = self._context
+        cache_key = context.cache_key
+        if cache_key in self._old:
+            value = self._old.pop(cache_key)
+        else:
+            self._rows.check_owned(context.key_group)
+            key = self._rows.key_serializer.serialize(context.key)
+            data = self._rows.store.get(state_row(context.key_group, key))
+            value = None if data is None else self._from_bytes(data)
+        self._admit(cache_key, value)
+        return value
+
+    def _admit(self, cache_key: object, value: T | None) -> None:
+        self._young[cache_key] = value
+        self._until_probe -= 1
+        if self._until_probe <= 0:
+            self._probe()
+        if len(self._young) > self._young_max:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        self.flush()
+        # When entries turned out far larger than thought, even the young generation is too much.
+        fits = len(self._young) <= 2 * self._young_max
+        self._old = self._young if fits else {}
+        self._young = {}
+
+    def _changes(self) -> Iterator[tuple[bytes, bytes | None]]:
+        serialize_key = self._rows.key_serializer.serialize
+        sizes = 0
+        for cache_key, (key_group, key) in self._dirty.items():
+            row = state_row(key_group, serialize_key(key))
+            value = self._young[cache_key]
+            data = None if value is None else self._bytes_of(value, key)
+            sizes += len(row) + (0 if data is None else len(data))
+            yield row, data
+        self._learn(sizes / len(self._dirty))
+
+    def _probe(self) -> None:
+        self._until_probe = _PROBE_EVERY
+        sizes = []
+        for cache_key in itertools.islice(self._dirty, _PROBE_ENTRIES):
+            value = self._young[cache_key]
+            if value is not None:
+                data = self._bytes_of(value, self._dirty[cache_key][1])
+                sizes.append(len(data))
+        if sizes:
+            self._learn(sum(sizes) / len(sizes))
+
+    def _learn(self, serialized_bytes: float) -> None:
+        """Move the estimate of an entry's size towards a measurement, upwards at once."""
+        measured = _ENTRY_BYTES + self._object_factor * serialized_bytes
+        if not self._measured or measured > self._entry_bytes:
+            self._entry_bytes = measured
+        else:
+            self._entry_bytes += (measured - self._entry_bytes) / 4
+        self._measured = True
+        self.set_budget(self._budget_bytes)
+
+    def _none_refused(self) -> TypeError:
+        return TypeError(f"None is not a value of a state, call clear(); state={self._rows.name}")
+
+    _object_factor = _OBJECT_FACTOR
+
+    def _from_bytes(self, data: bytes) -> T:
+        return self._serializer.deserialize(data)
+
+    def _bytes_of(self, value: T, key: object) -> bytes:
+        try:
+            return self._serializer.serialize(value)
+        except TypeError as error:
+            msg = (
+                f"a value of a state cannot be stored: {error}; state={self._rows.name} key={key!r}"
+            )
+            raise UserCodeError(msg) from error
+
+
+class SerializedValueState(CachedValueState[T]):
+    """Values of a mutable type: the cache holds their bytes, so that no two callers share one."""
+
+    _object_factor = 1
+
+    def __init__(self, rows: OwnedRows, serializer: TypeSerializer[T], budget_bytes: int) -> None:
+        super().__init__(rows, serializer, budget_bytes)
+        self._written_bytes = 0
+
+    def value(self) -> T | None:
+        """Return a new copy of the current key's value or None."""
+        data = super().value()
+        return None if data is None else self._serializer.deserialize(cast("bytes", data))
+
+    def update(self, value: T) -> None:
+        """Store a copy as the current key's value.
+
+        Raises:
+            TypeError: None, or not of the state's type.
+        """
+        if value is None:
+            raise self._none_refused()
+        data = self._serializer.serialize(value)
+        self._put(self._context.cache_key, cast("T", data))
+        # Values that grow in place of their key add no entries: measure by what was written.
+        self._written_bytes += len(data)
+        if self._written_bytes > self._budget_bytes:
+            self._written_bytes = 0
+            self.maintain()
+
+    def _from_bytes(self, data: bytes) -> T:
+        return cast("T", data)
+
+    def _bytes_of(self, value: T, key: object) -> bytes:  # noqa: ARG002
+        return cast("bytes", value)
