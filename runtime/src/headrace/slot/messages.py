@@ -38,7 +38,7 @@ class Register(msgspec.Struct, frozen=True, tag=True):
 
     Attributes:
         address: ``host:port`` of the data channel over TCP.
-        unix_path: path of the data channel on its executor.
+        unix_name: abstract Unix address of the data channel on its machine, without the NUL.
         executor_id: Spark's id of the executor that the process lives beside.
     """
 
@@ -48,7 +48,7 @@ class Register(msgspec.Struct, frozen=True, tag=True):
     pid: int
     executor_id: str
     address: str
-    unix_path: str
+    unix_name: str
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
@@ -127,6 +127,8 @@ class Restore(msgspec.Struct, frozen=True, tag=True):
         job_graph: cloudpickled `JobGraph`; sent again because code may differ.
         settings: `headrace.slot.settings.SlotSettings`, as msgpack.
         checkpoint_id: checkpoint to restore, None for empty state.
+        checkpoint_generation: generation that published it.
+        restored_parallelism: parallelism of the checkpoint.
         keyed: handles whose key groups overlap this slot's.
         operator: operator state assigned to this slot.
         committables: spools that this slot must publish before its first epoch.
@@ -140,6 +142,8 @@ class Restore(msgspec.Struct, frozen=True, tag=True):
     job_graph: bytes
     settings: bytes
     checkpoint_id: CheckpointId | None
+    checkpoint_generation: Generation | None
+    restored_parallelism: int | None
     keyed: list[KeyedStateHandle]
     operator: list[OperatorStateHandle]
     committables: list[SinkCommittable]
@@ -205,7 +209,14 @@ class EpochEnd(msgspec.Struct, frozen=True):
 
 
 class EpochResult(msgspec.Struct, frozen=True):
-    """Last frame from the slot: counters of this level and epoch."""
+    """Last frame from the slot: counters of this epoch, summed over its levels.
+
+    Attributes:
+        records_in: rows that entered level 1.
+        watermark_ms: event time after the epoch, None before the first watermark.
+        source_records: records that all source tasks read, the same in every slot.
+        ended_sources: bounded sources that have been read to their end so far.
+    """
 
     records_in: int
     records_out: int
@@ -214,4 +225,6 @@ class EpochResult(msgspec.Struct, frozen=True):
     decode_ns: int
     user_ns: int
     timers_ns: int
-    input_chunks: int
+    chunks_in: int
+    source_records: int
+    ended_sources: list[int]

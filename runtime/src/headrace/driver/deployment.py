@@ -1,0 +1,72 @@
+"""Where a driver runs: on this machine, or in a pod. Decided once per process, by the entry point.
+
+`python job.py` gets `local_deployment`; `headrace driver` sets the one that its `DriverConfig` describes
+before it runs the program, so that the same program runs unchanged in both.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.ids import JobId, new_job_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One driver's surroundings.
+
+    Attributes:
+        job_id: stays the same over driver restarts in a cluster, fresh in a local run.
+        token: the job's bearer token.
+        master: Spark master, None = local with as many cores as slots.
+        host: address that executors and slots reach the driver at.
+        control_port, rest_port: 0 = any free one; ``rest_port`` None = no REST server.
+        scratch_dir: driver-local directory for Spark's streaming log.
+        durable: whether checkpoints must outlive this process, so that a directory must be set.
+        config: options that win over the program's own.
+        spark_conf: Spark options of the manifest.
+        own_spark_conf: Spark options that the deployment needs.
+        restore_path: start from this checkpoint while the job has none of its own.
+        parallelism, max_parallelism: of the manifest; None = the program's.
+    """
+
+    job_id: JobId
+    token: str
+    master: str | None
+    host: str
+    control_port: int
+    rest_port: int | None
+    scratch_dir: Path
+    durable: bool
+    config: Mapping[str, str] = field(default_factory=dict)
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    own_spark_conf: Mapping[str, str] = field(default_factory=dict)
+    restore_path: str | None = None
+    allow_non_restored_state: bool = False
+
+
+def local_deployment() -> Deployment:
+    """Return the surroundings of ``python job.py``."""
+    return Deployment(
+        job_id=new_job_id(),
+        token=secrets.token_urlsafe(32),
+        master=None,
+        host="127.0.0.1",
+        control_port=0,
+        rest_port=None,
+        scratch_dir=Path(tempfile.mkdtemp(prefix="headrace-driver-", dir=_memory_dir())),
+        durable=False,
+    )
+
+
+def _memory_dir() -> str | None:
+    """Return a directory on tmpfs where there is one: Spark syncs its log in every epoch."""
+    shm = Path("/dev/shm")  # noqa: S108 - a directory of our own is made below it
+    return str(shm) if shm.is_dir() else None

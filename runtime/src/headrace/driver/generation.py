@@ -1,0 +1,541 @@
+"""One generation of a job: slots started and restored, epochs run, checkpoints taken, until it ends.
+
+Runs on the job master's thread; everything that happens arrives as an event (`headrace.driver.events`). A
+generation ends by returning how, or by raising the error that failed it; the job master decides what comes
+after. Nothing of it survives except what is durable and the slot processes, which roll back by themselves
+when the next generation restores them.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+import cloudpickle
+import msgspec
+
+from headrace.checkpoint.coordinator import Instant
+from headrace.checkpoint.decisions import (
+    AbortCheckpoint,
+    CompleteCheckpoint,
+    FailJob,
+    OutputCommitted,
+    PublishCheckpoint,
+    ResumeEpochs,
+    TriggerCheckpoint,
+)
+from headrace.checkpoint.protocol.types import (
+    FORMAT_VERSION,
+    CheckpointMetadata,
+    OperatorRecord,
+)
+from headrace.checkpoint.restore import assign_restore
+from headrace.driver.events import (
+    EpochFinished,
+    PublishDone,
+    QueryEnded,
+    SlotGone,
+    SlotSaid,
+    SlotsStarted,
+    StopRequested,
+    Tick,
+)
+from headrace.driver.stream_query import StreamQuery, describe_failure
+from headrace.engine.epochs import EpochPlan, EpochRunner, empty_rows, start_slots
+from headrace.engine.pump import SlotStarter
+from headrace.engine.source_frames import build_source_frame
+from headrace.engine.source_readers import SourceLimits
+from headrace.engine.spark_log import has_commit, read_position
+from headrace.errors import (
+    CorruptStateError,
+    EpochAbortedError,
+    FencedError,
+    HeadraceError,
+    InternalError,
+    ObjectExistsError,
+    SlotLostError,
+)
+from headrace.ids import Epoch, SlotIndex
+from headrace.slot.messages import (
+    Ack,
+    Committed,
+    Decline,
+    Failed,
+    NotifyAborted,
+    NotifyComplete,
+    Output,
+    Restore,
+    Restored,
+    SyncDone,
+)
+from headrace.slot.messages import TriggerCheckpoint as TriggerOrder
+from headrace.slot.wire_errors import from_error_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.checkpoint.contract import ClaimedGeneration
+    from headrace.checkpoint.decisions import Decision
+    from headrace.checkpoint.protocol.types import SourcePosition
+    from headrace.driver.events import Event, EpochReply
+    from headrace.driver.parts import JobParts
+    from headrace.ids import AttemptId, CheckpointId
+    from headrace.slot.messages import EpochResult, FromSlot, ToSlot
+
+log = logging.getLogger(__name__)
+
+COMMIT_LOG_TIMEOUT_S: Final = 30.0
+"""Spark writes ``commits/<n>`` right after the epoch's callback has returned."""
+
+
+class Outcome(enum.Enum):
+    """How a generation ended without failing."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+
+class _Phase(enum.Enum):
+    RUNNING = "running"
+    DRAINING = "draining"  # bounded input has ended: no more epochs, one final epoch to come
+    FINAL_CHECKPOINT = "final checkpoint"
+    STOPPING = "stopping"
+
+
+class GenerationRun:
+    """Runs one generation; `run` is called once."""
+
+    def __init__(self, parts: JobParts, claimed: ClaimedGeneration) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._graph = parts.graph
+        self._claimed = claimed
+        self._generation = claimed.generation
+        self._coordinator = parts.coordinator
+        self._phase = _Phase.RUNNING
+        self._query: StreamQuery | None = None
+        self._runner: EpochRunner | None = None
+        self._reply: EpochReply | None = None
+        self._last_epoch: Epoch | None = None
+        self._position_epoch: Epoch | None = None
+        self._final_checkpoint: CheckpointId | None = None
+        self._scratch = parts.settings.scratch_dir / f"generation-{claimed.generation}"
+        self._restored: set[int] = set()
+        self._attempts: dict[int, AttemptId] = {}
+        self._watermark_ms: int | None = None
+
+    # --- life -------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """Run until the job finishes, is stopped or fails.
+
+        Raises:
+            HeadraceError: what failed the generation.
+        """
+        metadata = self._claimed.restore
+        if metadata is not None and metadata.finished:
+            log.info("the job had finished before checkpoint=%s", metadata.checkpoint_id)
+            return Outcome.FINISHED
+        try:
+            self._start_slots()
+            self._restore_slots()
+            if self._phase is _Phase.STOPPING:
+                return Outcome.STOPPED
+            self._start_query()
+            return self._loop()
+        finally:
+            self._stop_query()
+
+    def _loop(self) -> Outcome:
+        while True:
+            outcome = self._handle(self._parts.next_event())
+            if outcome is not None:
+                return outcome
+
+    def _stop_query(self) -> None:
+        if self._reply is not None:
+            self._reply.release()
+        if self._query is not None and not self._query.stop():
+            msg = "Spark's query cannot be stopped, the driver must restart"
+            raise InternalError(msg)
+
+    # --- slots ------------------------------------------------------------------------------
+
+    def _start_slots(self) -> None:
+        """Have a live process for every slot, or fail with the reason."""
+        parts, settings = self._parts, self._settings
+        parallelism = self._graph.parallelism
+        service = parts.slots
+        for slot in service.live():
+            if slot >= parallelism:
+                service.drop(slot, "the job has fewer slots now")
+        live = frozenset(service.live())
+        if len(live) == parallelism:
+            return
+        parts.status.update(slots_registered=len(live))
+        starter = SlotStarter(
+            job_id=settings.job_id,
+            coordinator=f"{settings.control_host}:{service.port}",
+            live=live,
+            local_dir=settings.local_dir,
+        )
+        exchange = parts.exchange
+        post, generation = parts.post, self._generation
+
+        def start() -> None:
+            error: BaseException | None = None
+            try:
+                start_slots(exchange, starter)
+            except Exception as raised:  # noqa: BLE001 - Spark reports every failure this way
+                error = raised
+            post(SlotsStarted(generation, error))
+
+        threading.Thread(target=start, name="start-slots", daemon=True).start()
+        deadline = parts.clock.monotonic_s() + settings.slot_request_timeout_s
+        while len(service.live()) < parallelism:
+            if parts.clock.monotonic_s() > deadline:
+                missing = sorted(set(range(parallelism)) - set(service.live()))
+                msg = (
+                    "not enough slots in time, check executors, their resources and their logs; "
+                    f"missing_slots={missing} timeout_s={settings.slot_request_timeout_s}"
+                )
+                raise SlotLostError(msg)
+            event = parts.next_event(timeout_s=0.2)
+            if isinstance(event, SlotsStarted) and event.generation == generation:
+                if event.error is not None:
+                    raise describe_failure(event.error)
+            elif isinstance(event, StopRequested):
+                parts.post(event)
+                return
+            parts.status.update(slots_registered=len(service.live()))
+
+    def _restore_slots(self) -> None:
+        """Send every slot its state and wait until all have taken it."""
+        metadata = self._claimed.restore
+        graph = self._graph
+        orders = self._restore_orders(metadata)
+        self._attempts = {slot: r.attempt for slot, r in self._parts.slots.live().items()}
+        for slot, order in enumerate(orders):
+            if not self._parts.slots.send(slot, order):
+                msg = f"a slot went away before it was restored; slot={slot}"
+                raise SlotLostError(msg)
+        self._restored = set()
+        while len(self._restored) < graph.parallelism:
+            self._handle(self._parts.next_event())
+        log.info(
+            "all slots restored generation=%s checkpoint=%s slots=%s",
+            self._generation,
+            metadata.checkpoint_id if metadata else None,
+            graph.parallelism,
+        )
+
+    def _restore_orders(self, metadata: CheckpointMetadata | None) -> list[Restore]:
+        graph, settings = self._graph, self._settings
+        rows, shipped = build_source_frame(
+            self._parts.spark,
+            graph,
+            (settings.job_id, self._generation),
+            self._parts.exchange.representatives,
+            SourceLimits(settings.max_epoch_rows, graph.parallelism),
+        )
+        self._rows = rows
+        pickled = cloudpickle.dumps(shipped)
+        slot_settings = msgspec.msgpack.encode(settings.slots)
+        assigned = (
+            assign_restore(metadata, graph, settings.allow_non_restored_state)
+            if metadata is not None
+            else None
+        )
+        first = Epoch(metadata.source.epoch + 1 if metadata and metadata.source else 0)
+        return [
+            Restore(
+                generation=self._generation,
+                parallelism=graph.parallelism,
+                max_parallelism=graph.max_parallelism,
+                job_graph=pickled,
+                settings=slot_settings,
+                checkpoint_id=metadata.checkpoint_id if metadata else None,
+                checkpoint_generation=metadata.generation if metadata else None,
+                restored_parallelism=metadata.parallelism if metadata else None,
+                keyed=list(assigned[slot].keyed) if assigned else [],
+                operator=list(assigned[slot].operator) if assigned else [],
+                committables=list(assigned[slot].committables) if assigned else [],
+                first_epoch=first,
+                watermark_ms=metadata.watermark_ms if metadata else None,
+            )
+            for slot in range(graph.parallelism)
+        ]
+
+    # --- epochs -----------------------------------------------------------------------------
+
+    def _start_query(self) -> None:
+        parts, settings = self._parts, self._settings
+        live = parts.slots.live()
+        plan = EpochPlan(
+            settings.job_id,
+            self._generation,
+            len(self._graph.levels) - 1,
+            tuple((live[s].address, live[s].unix_name) for s in range(self._graph.parallelism)),
+        )
+        self._runner = EpochRunner(parts.exchange, plan)
+        now = Instant.read(parts.clock)
+        self._coordinator.start_generation(
+            self._generation,
+            next_checkpoint_id=self._claimed.next_checkpoint_id,
+            parallelism=self._graph.parallelism,
+            restored=self._claimed.restore is not None,
+            now=now,
+        )
+        metadata = self._claimed.restore
+        position = metadata.source if metadata else None
+        if position is not None:
+            self._position_epoch = position.epoch
+        self._query = StreamQuery(self._generation, self._runner, parts.post, parts.clock)
+        self._query.start(self._rows, self._scratch, position, settings.min_epoch_s)
+
+    def _handle(self, event: Event) -> Outcome | None:
+        match event:
+            case EpochFinished():
+                if event.generation == self._generation:
+                    self._epoch_finished(event)
+            case QueryEnded():
+                if event.generation == self._generation:
+                    return self._query_ended(event)
+            case SlotSaid():
+                return self._slot_said(event)
+            case SlotGone():
+                self._slot_gone(event)
+            case PublishDone():
+                if event.generation == self._generation:
+                    return self._published(event)
+            case StopRequested():
+                self._stop_requested(event)
+            case SlotsStarted():
+                if event.generation == self._generation and event.error is not None:
+                    raise describe_failure(event.error)
+            case Tick():
+                return self._execute(self._coordinator.tick(Instant.read(self._parts.clock)))
+        return None
+
+    def _epoch_finished(self, event: EpochFinished) -> None:
+        self._last_epoch = event.epoch
+        self._position_epoch = event.epoch
+        self._reply = event.reply
+        self._parts.progress.epoch_finished(event)
+        self._watermark_ms = event.results[0].watermark_ms
+        if self._phase is _Phase.RUNNING and self._input_has_ended(event.results):
+            # Let Spark commit this epoch, then take no more: the final epoch runs outside it.
+            log.info("all sources have ended epoch=%s", event.epoch)
+            self._phase = _Phase.DRAINING
+            if self._query is not None:
+                self._query.request_stop()
+            event.reply.release()
+            return
+        now = Instant.read(self._parts.clock)
+        self._execute(self._coordinator.epoch_finished(event.epoch, now))
+        if not self._coordinator.holds_epochs:
+            event.reply.release()
+
+    def _input_has_ended(self, results: Iterable[EpochResult]) -> bool:
+        bounded = set(range(len(self._graph.sources())))
+        return all(bounded <= set(result.ended_sources) for result in results)
+
+    def _query_ended(self, event: QueryEnded) -> Outcome | None:
+        if event.error is not None:
+            raise self._typed_failure(describe_failure(event.error))
+        if self._phase is _Phase.STOPPING:
+            return Outcome.STOPPED
+        if self._phase is not _Phase.DRAINING:
+            msg = "Spark's query ended by itself"
+            raise EpochAbortedError(msg)
+        return self._final_epoch()
+
+    def _typed_failure(self, error: HeadraceError) -> HeadraceError:
+        """Prefer what a slot says about itself over what Spark made of it."""
+        deadline = self._parts.clock.monotonic_s() + 2.0
+        while self._parts.clock.monotonic_s() < deadline:
+            event = self._parts.next_event(timeout_s=0.2)
+            if isinstance(event, SlotSaid) and isinstance(event.message, Failed):
+                if event.message.generation == self._generation:
+                    return from_error_info(event.message.error)
+            elif isinstance(event, SlotGone) and isinstance(error, EpochAbortedError):
+                return SlotLostError(f"a slot process went away; slot={event.slot} cause={error}")
+            elif isinstance(event, StopRequested):
+                self._parts.post(event)
+                break
+        return error
+
+    def _final_epoch(self) -> Outcome | None:
+        """Move event time to its end, fire every timer, then take the final checkpoint."""
+        if self._runner is None or self._last_epoch is None:
+            msg = "a final epoch before the first one"
+            raise InternalError(msg)
+        epoch = Epoch(self._last_epoch + 1)
+        rows = empty_rows(self._parts.spark)
+        try:
+            results = self._runner.run(rows, epoch, self._parts.clock.now_ms(), final=True)
+        except Exception as error:
+            raise self._typed_failure(describe_failure(error)) from error
+        self._parts.progress.records(results)
+        self._phase = _Phase.FINAL_CHECKPOINT
+        self._coordinator.force()
+        return self._try_final_checkpoint()
+
+    def _try_final_checkpoint(self) -> Outcome | None:
+        if self._final_checkpoint is not None or self._last_epoch is None:
+            return None
+        now = Instant.read(self._parts.clock)
+        decisions = self._coordinator.epoch_finished(self._last_epoch, now)
+        for decision in decisions:
+            if isinstance(decision, TriggerCheckpoint):
+                self._final_checkpoint = decision.checkpoint_id
+        return self._execute(decisions)
+
+    def _stop_requested(self, event: StopRequested) -> None:
+        self._phase = _Phase.STOPPING
+        if self._query is not None:
+            self._query.request_stop()
+        if self._reply is not None:
+            self._reply.release()
+        log.info("stopping generation=%s cancel=%s", self._generation, event.cancel)
+
+    # --- slots' messages --------------------------------------------------------------------
+
+    def _slot_said(self, event: SlotSaid) -> Outcome | None:
+        message: FromSlot = event.message
+        slot = SlotIndex(event.slot)
+        now = Instant.read(self._parts.clock)
+        if isinstance(message, Output):
+            self._parts.output(message)
+            return None
+        if getattr(message, "generation", self._generation) != self._generation:
+            return None
+        match message:
+            case Restored():
+                self._restored.add(event.slot)
+                self._parts.progress.restored(event.slot, message)
+            case SyncDone():
+                return self._execute(self._coordinator.slot_synced(slot, message.checkpoint_id))
+            case Ack():
+                return self._execute(
+                    self._coordinator.slot_acked(slot, message.checkpoint_id, message.snapshot)
+                )
+            case Decline():
+                reason = f"{message.error.kind}: {message.error.message}"
+                return self._execute(
+                    self._coordinator.slot_declined(slot, message.checkpoint_id, reason, now)
+                )
+            case Committed():
+                return self._execute(self._coordinator.slot_committed(slot, message.checkpoint_id))
+            case Failed():
+                raise from_error_info(message.error)
+        return None
+
+    def _slot_gone(self, event: SlotGone) -> None:
+        if self._attempts.get(event.slot) != event.attempt:
+            return  # an attempt of an earlier generation
+        msg = f"a slot process went away; slot={event.slot} attempt={event.attempt}"
+        raise SlotLostError(msg)
+
+    def _tell_slots(self, order: ToSlot) -> None:
+        for slot in range(self._graph.parallelism):
+            self._parts.slots.send(slot, order)
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    def _execute(self, decisions: list[Decision]) -> Outcome | None:
+        outcome: Outcome | None = None
+        for decision in decisions:
+            match decision:
+                case TriggerCheckpoint(checkpoint_id, epoch):
+                    self._tell_slots(TriggerOrder(self._generation, checkpoint_id, epoch))
+                case ResumeEpochs():
+                    if self._reply is not None:
+                        self._reply.release()
+                case PublishCheckpoint():
+                    self._publish(decision)
+                case CompleteCheckpoint(checkpoint_id):
+                    self._tell_slots(NotifyComplete(self._generation, checkpoint_id))
+                    self._parts.subsume()
+                case AbortCheckpoint(checkpoint_id, reason):
+                    log.warning("checkpoint failed checkpoint=%s reason=%s", checkpoint_id, reason)
+                    self._tell_slots(NotifyAborted(self._generation, checkpoint_id))
+                    self._final_checkpoint = None
+                case OutputCommitted(checkpoint_id):
+                    if checkpoint_id == self._final_checkpoint:
+                        outcome = Outcome.FINISHED
+                case FailJob(reason):
+                    raise EpochAbortedError(reason)
+        self._parts.progress.checkpoints(self._coordinator.history)
+        if self._phase is _Phase.FINAL_CHECKPOINT and outcome is None:
+            return self._try_final_checkpoint() if self._final_checkpoint is None else None
+        return outcome
+
+    def _publish(self, decision: PublishCheckpoint) -> None:
+        """Publish on a thread of its own: storage may take its time, epochs go on."""
+        generation, store, post = self._generation, self._parts.store, self._parts.post
+        parent = self._claimed.restore.checkpoint_id if self._claimed.restore else None
+        finished = decision.checkpoint_id == self._final_checkpoint
+        watermark_ms = self._watermark_ms
+
+        def publish() -> None:
+            error: BaseException | None = None
+            try:
+                position = self._read_position(decision.epoch)
+                metadata = CheckpointMetadata(
+                    format_version=FORMAT_VERSION,
+                    kind="checkpoint",
+                    job_id=self._settings.job_id,
+                    checkpoint_id=decision.checkpoint_id,
+                    generation=generation,
+                    parent=parent,
+                    created_ms=self._parts.clock.now_ms(),
+                    parallelism=self._graph.parallelism,
+                    max_parallelism=self._graph.max_parallelism,
+                    source=position,
+                    watermark_ms=watermark_ms,
+                    operators=self._operator_records(),
+                    slots=list(decision.slots),
+                    finished=finished,
+                )
+                store.publish(metadata)
+            except Exception as raised:  # noqa: BLE001 - handed to the job master's thread
+                error = raised
+            post(PublishDone(generation, decision.checkpoint_id, error))
+
+        threading.Thread(
+            target=publish, name=f"publish-{decision.checkpoint_id}", daemon=True
+        ).start()
+
+    def _read_position(self, epoch: Epoch) -> SourcePosition:
+        deadline = self._parts.clock.monotonic_s() + COMMIT_LOG_TIMEOUT_S
+        waiter = threading.Event()
+        while not has_commit(self._scratch, epoch):
+            if self._parts.clock.monotonic_s() > deadline:
+                msg = f"Spark has not logged the epoch as committed; epoch={epoch}"
+                raise CorruptStateError(msg)
+            self._parts.clock.wait(waiter, 0.02)
+        return read_position(self._scratch, epoch)
+
+    def _operator_records(self) -> list[OperatorRecord]:
+        return [
+            OperatorRecord(o.uid, o.name, o.kind.is_keyed, o.uid_is_generated)
+            for o in self._graph.operators()
+        ]
+
+    def _published(self, event: PublishDone) -> Outcome | None:
+        now = Instant.read(self._parts.clock)
+        match event.error:
+            case None:
+                return self._execute(self._coordinator.published(event.checkpoint_id, now))
+            case FencedError() as fenced:
+                raise fenced
+            case ObjectExistsError():
+                return self._execute(self._coordinator.number_taken(event.checkpoint_id, now))
+            case error:
+                reason = f"{type(error).__name__}: {error}"
+                return self._execute(
+                    self._coordinator.publish_failed(event.checkpoint_id, reason, now)
+                )

@@ -1,0 +1,56 @@
+"""Everything that a running job was told, as one immutable object.
+
+Built by `headrace.driver.execution` from the configuration; the components below take it or parts of it and
+read no options themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from headrace.checkpoint.settings import CheckpointSettings
+    from headrace.driver.restart import RestartStrategy
+    from headrace.ids import JobId
+    from headrace.slot.settings import SlotSettings
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """Settings of one job.
+
+    Attributes:
+        token: bearer token of REST, control and data channel.
+        checkpoints_uri: the job's checkpoint directory, ``<checkpoints dir>/<job id>``.
+        storage_options: options of the checkpoint storage (``s3.*``).
+        restore_path: checkpoint or savepoint to start from while the job has none of its own.
+        scratch_dir: driver-local directory for Spark's own streaming log; best on tmpfs.
+        local_dir: where slot processes keep working state; None = the executor's local directory.
+        control_host: address that slots reach the coordinator at.
+        control_port: 0 = any free one.
+        slot_request_timeout_s: how long a job waits for all its slots.
+        min_epoch_s: an epoch does not start earlier than this after the one before.
+        max_epoch_rows: most rows that one epoch reads from one source.
+    """
+
+    job_id: JobId
+    job_name: str
+    token: str
+    checkpoint: CheckpointSettings
+    restart: RestartStrategy
+    slots: SlotSettings
+    checkpoints_uri: str
+    storage_options: Mapping[str, str]
+    restore_path: str | None
+    allow_non_restored_state: bool
+    scratch_dir: Path
+    local_dir: str | None
+    control_host: str
+    control_port: int
+    slot_request_timeout_s: float
+    min_epoch_s: float
+    max_epoch_rows: int

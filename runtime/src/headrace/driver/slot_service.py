@@ -1,0 +1,209 @@
+"""The coordinator's end of the control channel: a gRPC server that slot processes connect to.
+
+One bidirectional stream a slot process (see `headrace.slot.messages`). The service knows who is registered,
+delivers orders, and hands every message to one `SlotListener`. It decides nothing. A slot whose
+stream ends is lost; a second process for a slot that has a live one is told to end.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import queue
+import threading
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+import grpc
+import msgspec
+
+from headrace.errors import InvalidConfigError
+from headrace.slot.messages import FromSlot, Heartbeat, Register, Shutdown, ToSlot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.ids import AttemptId, JobId
+
+log = logging.getLogger(__name__)
+
+SERVICE: Final = "headrace.v1.Slots"
+METHOD: Final = "Control"
+MESSAGE_BYTES_MAX: Final = 256 << 20
+"""A restore order holds the pickled job graph and the handles of one slot."""
+
+KEEPALIVE: Final = (
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+)
+"""A peer that does not answer for 20 s is gone, also when its node vanished without a FIN."""
+
+
+class SlotListener(Protocol):
+    """Gets everything that slots say; called on gRPC threads, must not block."""
+
+    def slot_message(self, slot: int, attempt: AttemptId, message: FromSlot) -> None:
+        """Take a message of a registered slot."""
+        ...
+
+    def slot_lost(self, slot: int, attempt: AttemptId) -> None:
+        """Learn that a registered slot's stream has ended."""
+        ...
+
+
+@dataclass(slots=True)
+class RegisteredSlot:
+    """A live slot process."""
+
+    registration: Register
+    orders: queue.SimpleQueue[ToSlot | None] = field(default_factory=queue.SimpleQueue)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class SlotService:
+    """Server and registry of slots; thread-safe."""
+
+    def __init__(self, job_id: JobId, token: str, listener: SlotListener) -> None:
+        self._job_id = job_id
+        self._token = f"Bearer {token}"
+        self._listener = listener
+        self._changed = threading.Condition()
+        self._slots: dict[int, RegisteredSlot] = {}
+        self._server: grpc.Server | None = None
+        self.port = 0
+
+    def start(self, host: str, port: int) -> None:
+        """Listen on ``host:port`` (0 = any free port).
+
+        Raises:
+            InvalidConfigError: the port is taken.
+        """
+        pool = futures.ThreadPoolExecutor(max_workers=512, thread_name_prefix="slot-control")
+        server = grpc.server(pool, options=KEEPALIVE)
+        handler = grpc.stream_stream_rpc_method_handler(
+            self._control,
+            request_deserializer=msgspec.msgpack.Decoder(FromSlot).decode,
+            response_serializer=msgspec.msgpack.Encoder().encode,
+        )
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),)
+        )
+        try:
+            self.port = server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError as error:
+            msg = f"the control port cannot be opened, is another driver running here? address={host}:{port}"
+            raise InvalidConfigError(msg) from error
+        server.start()
+        self._server = server
+
+    def stop(self) -> None:
+        """Tell every slot to end and close the server."""
+        with self._changed:
+            slots = list(self._slots.values())
+        for slot in slots:
+            slot.orders.put(Shutdown(reason="the job has ended"))
+            slot.orders.put(None)
+        if self._server is not None:
+            self._server.stop(grace=2.0).wait()
+
+    def live(self) -> dict[int, Register]:
+        """Return the registered slots."""
+        with self._changed:
+            return {index: slot.registration for index, slot in self._slots.items()}
+
+    def metrics(self) -> dict[int, dict[str, float]]:
+        """Return the last heartbeat's gauges of every slot."""
+        with self._changed:
+            return {index: dict(slot.metrics) for index, slot in self._slots.items()}
+
+    def wait_registered(self, parallelism: int, timeout_s: float) -> dict[int, Register]:
+        """Wait until slots 0..parallelism-1 are registered or the time is over; return who is."""
+        wanted = range(parallelism)
+        with self._changed:
+            self._changed.wait_for(lambda: all(s in self._slots for s in wanted), timeout_s)
+            return {s: self._slots[s].registration for s in wanted if s in self._slots}
+
+    def send(self, slot: int, order: ToSlot) -> bool:
+        """Queue an order; returns False when the slot is not registered."""
+        with self._changed:
+            registered = self._slots.get(slot)
+        if registered is None:
+            return False
+        registered.orders.put(order)
+        return True
+
+    def drop(self, slot: int, reason: str) -> None:
+        """Tell a slot's process to end and forget it."""
+        with self._changed:
+            registered = self._slots.pop(slot, None)
+        if registered is not None:
+            registered.orders.put(Shutdown(reason=reason))
+            registered.orders.put(None)
+
+    def _control(
+        self, requests: Iterator[FromSlot], context: grpc.ServicerContext
+    ) -> Iterator[ToSlot]:
+        metadata = dict(context.invocation_metadata())
+        if not hmac.compare_digest(str(metadata.get("authorization", "")), self._token):
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
+        first = next(requests)
+        if not isinstance(first, Register) or first.job_id != self._job_id:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a stream begins with Register")
+            return
+        registered = RegisteredSlot(first)
+        if not self._admit(registered):
+            yield Shutdown(reason="another process owns this slot")
+            return
+        reader = threading.Thread(
+            target=self._read, args=(requests, registered), name=f"slot-{first.slot}", daemon=True
+        )
+        reader.start()
+        while (order := registered.orders.get()) is not None:
+            yield order
+
+    def _admit(self, registered: RegisteredSlot) -> bool:
+        slot = registered.registration.slot
+        with self._changed:
+            if slot in self._slots:
+                return False
+            self._slots[slot] = registered
+            self._changed.notify_all()
+        log.info(
+            "slot registered slot=%s attempt=%s executor=%s address=%s",
+            slot,
+            registered.registration.attempt,
+            registered.registration.executor_id,
+            registered.registration.address,
+        )
+        return True
+
+    def _read(self, requests: Iterator[FromSlot], registered: RegisteredSlot) -> None:
+        registration = registered.registration
+        try:
+            for message in requests:
+                if isinstance(message, Heartbeat):
+                    registered.metrics = message.metrics
+                self._listener.slot_message(registration.slot, registration.attempt, message)
+        except Exception as error:  # noqa: BLE001 - gRPC raises bare Exceptions when a stream breaks
+            log.info("slot stream broke slot=%s cause=%r", registration.slot, error)
+        finally:
+            self._forget(registered)
+
+    def _forget(self, registered: RegisteredSlot) -> None:
+        registration = registered.registration
+        with self._changed:
+            current = self._slots.get(registration.slot)
+            lost = current is registered
+            if lost:
+                del self._slots[registration.slot]
+                self._changed.notify_all()
+        registered.orders.put(None)
+        if lost:
+            log.warning("slot lost slot=%s attempt=%s", registration.slot, registration.attempt)
+            self._listener.slot_lost(registration.slot, registration.attempt)

@@ -1,0 +1,108 @@
+"""Decoders: Spark rows of each kind of source -> records, inside Spark's Python tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.serialization.row import Row
+from headrace.slot.columns import column_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Deserializer(Protocol):
+    """A value-only deserialization schema."""
+
+    def deserialize(self, message: bytes) -> object:
+        """Return the value of one message."""
+        ...
+
+
+@dataclass(frozen=True)
+class SequenceDecoder:
+    """Records of a bounded sequence driven by Spark's ``rate-micro-batch`` source.
+
+    Attributes:
+        items: the elements, None for the numbers ``first`` .. ``first + count - 1``.
+    """
+
+    count: int
+    first: int
+    items: Sequence[object] | None
+
+    def values(self, batch: pa.RecordBatch) -> list[object]:
+        """Return the elements whose index the batch holds; indexes past the end give nothing."""
+        indexes = [i for i in batch.column(0).to_numpy().tolist() if i < self.count]
+        if self.items is None:
+            return [self.first + i for i in indexes]
+        return [self.items[i] for i in indexes]
+
+    def timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
+        """Elements have no timestamps of their own."""
+        return None
+
+    def split(self, batch: pa.RecordBatch) -> str:
+        """Return the only split."""
+        return "0"
+
+    def ended(self, batch: pa.RecordBatch) -> bool:
+        """Return whether the last element, or an index after it, is in the batch."""
+        greatest: int = pc.max(batch.column(0)).as_py()
+        return greatest >= self.count - 1
+
+
+@dataclass(frozen=True)
+class KafkaDecoder:
+    """Records of Spark's Kafka source: columns value, topic, partition, timestamp (ms)."""
+
+    schema: Deserializer
+
+    def values(self, batch: pa.RecordBatch) -> list[object]:
+        """Return the deserialized values."""
+        deserialize = self.schema.deserialize
+        return [deserialize(message) for message in batch.column("value").to_pylist()]
+
+    def timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
+        """Return the broker's timestamps in ms."""
+        return batch.column("timestamp").to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+
+    def split(self, batch: pa.RecordBatch) -> str:
+        """Return ``topic-partition``."""
+        return f"{batch.column('topic')[0].as_py()}-{batch.column('partition')[0].as_py()}"
+
+    def ended(self, batch: pa.RecordBatch) -> bool:
+        """A topic has no end."""
+        return False
+
+
+@dataclass(frozen=True)
+class FrameDecoder:
+    """Records of a DataFrame: one `Row` a row, or the bare value when there is one column."""
+
+    single: bool
+
+    def values(self, batch: pa.RecordBatch) -> list[object]:
+        """Return one `Row` a row."""
+        columns = [column_values(column) for column in batch.columns]
+        if self.single:
+            return columns[0]
+        names = tuple(batch.schema.names)
+        of_names = Row.of_names
+        return [of_names(names, list(row)) for row in zip(*columns, strict=True)]
+
+    def timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
+        """Rows of a DataFrame have no timestamps of their own; assign them."""
+        return None
+
+    def split(self, batch: pa.RecordBatch) -> str:
+        """Return the only split: Spark does not say which one a task reads."""
+        return "0"
+
+    def ended(self, batch: pa.RecordBatch) -> bool:
+        """A streaming DataFrame has no known end."""
+        return False

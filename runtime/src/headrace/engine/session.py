@@ -1,0 +1,118 @@
+"""The Spark session of a job: its options and its life.
+
+One place knows which Spark options Headrace needs and why. Options that would break a guarantee cannot be
+overridden by the user's ``sparkConf``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import SparkSession
+
+from headrace.errors import InvalidConfigError
+from headrace.slot.startup import ENV_TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+FIXED: Final[Mapping[str, str]] = {
+    # plan stability: an epoch's plan is made by Headrace, not re-planned while it runs
+    "spark.sql.adaptive.enabled": "false",
+    # nothing is retried inside an epoch: a failure aborts it and fails over to the checkpoint
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    # slot i stays on the executor that caches anchor partition i
+    "spark.shuffle.reduceLocality.enabled": "false",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+}
+"""Options that a guarantee depends on."""
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.locality.wait": "3s",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # a batch of exchange rows is a batch of chunks; bounded in bytes so that a task's memory is
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # bounded memory of the session over days
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.cleaner.periodicGC.interval": "5min",
+    # what the async phase may still want to read; far above the epochs that one checkpoint spans
+    "spark.sql.streaming.minBatchesToRetain": "1000",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.log.level": "WARN",
+}
+"""Options that the user may override."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """What a session is made from.
+
+    Attributes:
+        app_name: the job's name.
+        master: Spark master URL.
+        conf: the user's ``sparkConf``, wins over `DEFAULTS`.
+        jars: jars of connectors.
+        token: the job's token, handed to executors through their environment.
+        own: options that Headrace sets for this deployment (driver address, executors).
+    """
+
+    app_name: str
+    master: str
+    token: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    jars: Sequence[Path] = ()
+    own: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_user_conf(conf: Mapping[str, str]) -> None:
+    """Refuse options that a guarantee depends on.
+
+    Raises:
+        InvalidConfigError: names the option and the value that it must have.
+    """
+    for key, value in FIXED.items():
+        if key in conf and conf[key] != value:
+            msg = (
+                "this Spark option is fixed by exactly-once execution, remove it from sparkConf; "
+                f"option={key} required={value} got={conf[key]}"
+            )
+            raise InvalidConfigError(msg)
+
+
+def start_session(settings: SessionSettings) -> SparkSession:
+    """Start Spark.
+
+    Raises:
+        InvalidConfigError: a fixed option is overridden, or a session with other options runs in
+            this process already.
+    """
+    check_user_conf(settings.conf)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ[ENV_TOKEN] = settings.token  # local executors inherit it
+    builder = SparkSession.builder.appName(settings.app_name).master(settings.master)
+    merged = {**DEFAULTS, **settings.conf, **settings.own, **FIXED}
+    if settings.jars:
+        merged["spark.jars"] = ",".join(str(jar) for jar in settings.jars)
+    if not settings.master.startswith("k8s://"):
+        merged.setdefault("spark.driver.host", "127.0.0.1")
+        merged.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        merged[f"spark.executorEnv.{ENV_TOKEN}"] = settings.token
+        merged.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
+    for key, value in merged.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(merged["spark.log.level"])
+    return session

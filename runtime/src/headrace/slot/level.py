@@ -1,0 +1,214 @@
+"""One level of a job in one slot: takes chunks, runs operators, hands out chunks for the next level.
+
+Lives for one generation and is used by the slot's main thread alone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.errors import InternalError, UserCodeError
+from headrace.graph.stream_graph import HashByKey
+from headrace.keygroups import key_group_range_of_slot
+from headrace.slot.chunk import NO_TIMESTAMP, ColumnRows, ObjectRows
+from headrace.slot.columns import ColumnDecoder
+from headrace.slot.keyed import KeyedOperator
+from headrace.slot.operators import ChainBuilder, RecordScope
+from headrace.slot.partitioner import ObjectPartitioner
+from headrace.slot.user_code import user_traceback
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from headrace.graph.job_graph import ExchangeEdge, JobGraph, JobLevel
+    from headrace.ids import SlotIndex
+    from headrace.slot.operators import SinkTarget
+    from headrace.state.contract import KeyedStateBackend
+
+
+@dataclass(slots=True)
+class LevelCounters:
+    """What one level did in one epoch."""
+
+    records_in: int = 0
+    records_out: int = 0
+    chunks_in: int = 0
+    decode_ns: int = 0
+    user_ns: int = 0
+    timers_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LevelParts:
+    """What a level is made of, built by `headrace.slot.job`.
+
+    Attributes:
+        backends: keyed state, by operator id.
+        sinks: sink targets, by operator id.
+        time_domains: the API's constants for event and processing time.
+    """
+
+    graph: JobGraph
+    level: JobLevel
+    slot: SlotIndex
+    backends: Mapping[int, KeyedStateBackend]
+    sinks: Mapping[int, SinkTarget]
+    time_domains: tuple[object, object]
+
+
+class SlotLevel:
+    """Operators of one level in one slot."""
+
+    def __init__(self, parts: LevelParts) -> None:
+        graph, level = parts.graph, parts.level
+        self.level = level
+        self._slot = int(parts.slot)
+        self._range = key_group_range_of_slot(parts.slot, graph.parallelism, graph.max_parallelism)
+        self.scope = RecordScope()
+        self.counters = LevelCounters()
+        self._emit: Callable[[int, bytes], None] = _refuse
+        next_inputs = self._next_inputs(graph, level)
+        self._partitioners = {
+            edge.tag: ObjectPartitioner(
+                edge,
+                graph.parallelism,
+                graph.max_parallelism,
+                self._forward,
+            )
+            for edge in next_inputs
+        }
+        exits = {tag: partitioner.add for tag, partitioner in self._partitioners.items()}
+        self._chain = ChainBuilder(level.operators, self.scope, exits, parts.sinks)
+        self._keyed = {
+            operator.id: KeyedOperator(
+                operator,
+                parts.backends[operator.id],
+                self.scope,
+                self._chain.downstream(operator.id),
+                parts.time_domains,
+            )
+            for operator in level.operators
+            if operator.kind.is_keyed
+        }
+        self._inputs = {int(edge.tag): edge for edge in level.inputs}
+        self._columns = {int(edge.tag): ColumnDecoder(edge) for edge in level.inputs}
+
+    @staticmethod
+    def _next_inputs(graph: JobGraph, level: JobLevel) -> tuple[ExchangeEdge, ...]:
+        following = int(level.level) + 1
+        return graph.levels[following].inputs if following < len(graph.levels) else ()
+
+    def bind(self) -> None:
+        """Bind the keyed user functions; called once, after every function's ``open``."""
+        for keyed in self._keyed.values():
+            keyed.bind()
+
+    def begin_epoch(self, processing_time_ms: int, emit: Callable[[int, bytes], None]) -> None:
+        """Start an epoch whose output chunks go to ``emit`` (slot, chunk)."""
+        self.counters = LevelCounters()
+        self.scope.processing_time_ms = processing_time_ms
+        self._emit = emit
+        for partitioner in self._partitioners.values():
+            partitioner.begin(self._slot)
+
+    def process(self, rows: ObjectRows | ColumnRows) -> None:
+        """Run the operators over one chunk.
+
+        Raises:
+            UserCodeError: a user function raised.
+            InternalError: a row does not belong to this slot.
+        """
+        edge = self._inputs.get(rows.tag)
+        if edge is None:
+            msg = f"a chunk has an unknown edge; level={self.level.level} tag={rows.tag}"
+            raise InternalError(msg)
+        started = time.perf_counter_ns()
+        if isinstance(rows, ColumnRows):
+            rows = self._columns[rows.tag].decode(rows)
+        self.counters.chunks_in += 1
+        self.counters.records_in += len(rows.values)
+        if isinstance(edge.partitioning, HashByKey):
+            self._check_range(rows)
+        decoded = time.perf_counter_ns()
+        self.counters.decode_ns += decoded - started
+        try:
+            self._run(edge, rows)
+        except Exception as error:
+            raise self._user_error(error) from error
+        self.counters.user_ns += time.perf_counter_ns() - decoded
+
+    def _run(self, edge: ExchangeEdge, rows: ObjectRows) -> None:
+        if edge.relay_to is not None:
+            add = self._partitioners[edge.relay_to].add
+            stamps = rows.timestamps or [NO_TIMESTAMP] * len(rows.values)
+            for value, stamp in zip(rows.values, stamps, strict=True):
+                add(value, stamp)
+        if edge.target is None:
+            return
+        keyed = self._keyed.get(edge.target)
+        if keyed is not None:
+            keyed.process(_KeyedView(rows))
+            return
+        push, scope = self._chain.push(edge.target), self.scope
+        stamps = rows.timestamps or [NO_TIMESTAMP] * len(rows.values)
+        for value, stamp in zip(rows.values, stamps, strict=True):
+            scope.timestamp = stamp
+            push(value)
+
+    def end_epoch(self, watermark_ms: int) -> None:
+        """Move event time, fire timers, emit what is buffered for the next level."""
+        started = time.perf_counter_ns()
+        self.scope.watermark_ms = watermark_ms
+        try:
+            for keyed in self._keyed.values():
+                keyed.fire_timers()
+        except Exception as error:
+            raise self._user_error(error) from error
+        for partitioner in self._partitioners.values():
+            partitioner.flush()
+        self.counters.timers_ns += time.perf_counter_ns() - started
+        self._emit = _refuse
+
+    def _forward(self, slot: int, chunk: bytes) -> None:
+        self.counters.records_out += 1
+        self._emit(slot, chunk)
+
+    def _check_range(self, rows: ObjectRows) -> None:
+        groups = rows.key_groups
+        if len(groups) != len(rows.values) or rows.keys is None:
+            msg = f"a keyed chunk has no keys; level={self.level.level} tag={rows.tag}"
+            raise InternalError(msg)
+        low, high = int(groups.min()), int(groups.max())
+        if low < self._range.start or high > self._range.end:
+            msg = (
+                f"a row reached a slot that does not own its key group; level={self.level.level} "
+                f"low={low} high={high} range={self._range.start}-{self._range.end}"
+            )
+            raise InternalError(msg)
+
+    def _user_error(self, error: Exception) -> Exception:
+        if isinstance(error, (InternalError, UserCodeError)):
+            return error
+        names = ", ".join(operator.name for operator in self.level.operators)
+        text = user_traceback(error)
+        msg = f"{type(error).__name__}: {error}; operators={names!r}"
+        return UserCodeError(msg, traceback_text=text)
+
+
+class _KeyedView:
+    """Rows as `KeyedOperator.process` wants them: plain lists."""
+
+    __slots__ = ("key_groups", "keys", "timestamps", "values")
+
+    def __init__(self, rows: ObjectRows) -> None:
+        self.keys: list[object] = rows.keys or []
+        self.key_groups: list[int] = rows.key_groups.tolist()
+        self.timestamps = rows.timestamps
+        self.values = rows.values
+
+
+def _refuse(slot: int, chunk: bytes) -> None:
+    msg = f"output outside an epoch; slot={slot} bytes={len(chunk)}"
+    raise InternalError(msg)

@@ -1,0 +1,387 @@
+"""The slot process: owns one slot of one job, beside the executor that started it.
+
+Threads: **main** runs everything that touches state, taking work from one queue: pump connections (epochs) and
+the coordinator's orders, in the order of arrival. Acceptors put connections there, the control channel orders.
+Uploads, commits and heartbeats have threads of their own and touch only frozen files.
+
+Life: registers with the coordinator, obeys Restore orders (each begins a new generation), serves epochs of that
+generation, takes checkpoints, and ends with its executor, its control stream or a Shutdown. Whatever fails inside a
+generation poisons it: the slot refuses epochs until the next Restore.
+"""
+
+from __future__ import annotations
+
+import functools
+import hmac
+import logging
+import os
+import queue
+import select
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from headrace.checkpoint.transfer import TransferPool
+from headrace.clock import SystemClock
+from headrace.errors import EpochAbortedError
+from headrace.ids import CheckpointId, Generation, SlotIndex, new_attempt_id
+from headrace.slot.control import ControlChannel
+from headrace.slot.frames import FrameReader, FrameType, send_frame
+from headrace.slot.job import SlotEnvironment, SlotJob
+from headrace.slot.messages import (
+    Ack,
+    Committed,
+    Decline,
+    EpochEnd,
+    Failed,
+    Heartbeat,
+    Hello,
+    NotifyAborted,
+    NotifyComplete,
+    Output,
+    Register,
+    Restore,
+    Restored,
+    Shutdown,
+    SyncDone,
+    ToSlot,
+    TriggerCheckpoint,
+)
+from headrace.slot.snapshots import FrozenSlot, SlotSnapshots, upload
+from headrace.slot.startup import SlotArguments, slot_token
+from headrace.slot.wire_errors import to_error_info
+
+if TYPE_CHECKING:
+    from headrace.slot.messages import FromSlot
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S: Final = 2.0
+_SOCKET_BUFFER_BYTES: Final = 1 << 20
+
+
+class SlotProcess:
+    """One slot process. `run` returns when it must end."""
+
+    def __init__(self, arguments: SlotArguments, token: str, work_dir: Path) -> None:
+        self._arguments = arguments
+        self._token = token
+        self._work_dir = work_dir
+        self._attempt = new_attempt_id()
+        self._clock = SystemClock()
+        self._work: queue.SimpleQueue[socket.socket | ToSlot | FrozenOutcome] = queue.SimpleQueue()
+        self._generation = Generation(0)
+        self._job: SlotJob | None = None
+        self._poisoned = True
+        self._connection: socket.socket | None = None
+        self._connection_lock = threading.Lock()
+        self._uploads = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._snapshots = SlotSnapshots(work_dir / "snapshots")
+        self._metrics: dict[str, float] = {}
+        self._metrics_at_s = 0.0
+        self._ended = threading.Event()
+        self._control = ControlChannel(
+            arguments.coordinator, token, self._on_order, self._on_control_end
+        )
+        self._environment = SlotEnvironment(
+            slot=SlotIndex(arguments.slot),
+            work_dir=work_dir,
+            clock=self._clock,
+            pool=TransferPool(),
+            snapshots=self._snapshots,
+            send_output=self._send_output,
+            committed=self._committed,
+            commit_failed=self._commit_failed,
+        )
+
+    def run(self) -> None:
+        """Serve until told to end."""
+        # An abstract address: no path to grow too long, no file to be left behind by a kill.
+        unix_name = f"headrace-{self._arguments.job_id}-{self._attempt}"
+        unix = socket.socket(socket.AF_UNIX)
+        unix.bind(f"\0{unix_name}")
+        host = _own_address(self._arguments.coordinator)
+        tcp = socket.create_server((host, 0), backlog=16)
+        unix.listen(16)
+        for listener in (unix, tcp):
+            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+        self._control.open(
+            Register(
+                job_id=self._arguments.job_id,
+                slot=SlotIndex(self._arguments.slot),
+                attempt=self._attempt,
+                pid=os.getpid(),
+                executor_id=self._arguments.executor_id,
+                address=f"{host}:{tcp.getsockname()[1]}",
+                unix_name=unix_name,
+            )
+        )
+        while True:
+            item = self._work.get()
+            if isinstance(item, Shutdown):
+                log.info("slot ends slot=%s reason=%s", self._arguments.slot, item.reason)
+                return
+            if isinstance(item, socket.socket):
+                self._serve(item)
+            else:
+                self._obey(item)
+
+    # --- orders -----------------------------------------------------------------------------
+
+    def _on_order(self, order: ToSlot) -> None:
+        if isinstance(order, (Restore, Shutdown)):
+            # An epoch that is still being served belongs to the past: wake the main thread.
+            with self._connection_lock:
+                if self._connection is not None:
+                    _close_now(self._connection)
+        self._work.put(order)
+
+    def _on_control_end(self, reason: str) -> None:
+        self._on_order(Shutdown(reason=reason))
+
+    def _obey(self, order: ToSlot | FrozenOutcome) -> None:
+        if isinstance(order, Restore):
+            self._restore(order)
+            return
+        if isinstance(order, Shutdown):
+            return  # handled by the main loop
+        if order.generation != self._generation or self._job is None:
+            return
+        match order:
+            case TriggerCheckpoint():
+                self._checkpoint(self._job, order)
+            case NotifyComplete(checkpoint_id=checkpoint_id):
+                self._snapshots.completed(checkpoint_id)
+                self._job.checkpoint_completed(checkpoint_id)
+            case NotifyAborted(checkpoint_id=checkpoint_id):
+                self._snapshots.aborted(checkpoint_id)
+                self._job.checkpoint_aborted(checkpoint_id)
+            case FrozenOutcome():
+                order.deliver(self)
+
+    def _restore(self, order: Restore) -> None:
+        started = self._clock.monotonic_s()
+        self._generation = order.generation
+        self._poisoned = True
+        if self._job is not None:
+            self._job.close()
+            self._job = None
+        self._snapshots.rolled_back(order.checkpoint_id)
+        try:
+            self._job = SlotJob(order, self._environment)
+        except BaseException as error:  # noqa: BLE001 - reported; the coordinator decides
+            self._fail(error)
+            return
+        self._poisoned = False
+        self._control.send(
+            Restored(
+                generation=order.generation,
+                restore_ms=(self._clock.monotonic_s() - started) * 1000,
+                downloaded_bytes=self._job.downloaded_bytes,
+                local=self._job.restored_locally,
+            )
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        self._poisoned = True
+        log.error("slot failed slot=%s", self._arguments.slot, exc_info=error)
+        self._control.send(Failed(generation=self._generation, error=to_error_info(error)))
+
+    # --- epochs -----------------------------------------------------------------------------
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)
+            self._work.put(connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with self._connection_lock:
+            self._connection = connection
+        try:
+            self._serve_epoch(connection)
+        except (EOFError, OSError, ValueError) as error:
+            # The pump is gone: its epoch is abandoned, and what it changed here is rolled back by
+            # the Restore that follows.
+            self._poisoned = True
+            log.warning("epoch abandoned slot=%s cause=%r", self._arguments.slot, error)
+        finally:
+            with self._connection_lock:
+                self._connection = None
+            connection.close()
+
+    def _serve_epoch(self, connection: socket.socket) -> None:
+        reader = FrameReader(connection)
+        kind, body = reader.read()
+        if kind is not FrameType.HELLO:
+            raise ValueError(f"a connection begins with HELLO; got={kind.name}")
+        hello = msgspec.msgpack.decode(body, type=Hello)
+        if not hmac.compare_digest(hello.token, self._token):
+            raise ValueError("a pump with a wrong token was turned away")
+        try:
+            job = self._job_for(hello)
+            send_out = functools.partial(_send_out, connection)
+            take = job.begin(hello.epoch, hello.level, send_out)
+            send_frame(connection, FrameType.READY)
+            while True:
+                kind, body = reader.read()
+                if kind is FrameType.CHUNK:
+                    take(body)
+                    continue
+                end = msgspec.msgpack.decode(body, type=EpochEnd)
+                result = job.end(hello.level, end)
+                send_frame(connection, FrameType.RESULT, msgspec.msgpack.encode(result))
+                self._observe(job)
+                return
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - any failure poisons the generation
+            if not isinstance(error, EpochAbortedError):
+                self._fail(error)
+            self._poisoned = True
+            info = msgspec.msgpack.encode(to_error_info(error))
+            send_frame(connection, FrameType.ERROR, info)
+
+    def _observe(self, job: SlotJob) -> None:
+        """Read the gauges now and then; here, because state belongs to the main thread."""
+        now = self._clock.monotonic_s()
+        if now - self._metrics_at_s >= HEARTBEAT_S:
+            self._metrics_at_s = now
+            self._metrics = job.metrics()
+
+    def _job_for(self, hello: Hello) -> SlotJob:
+        job = self._job
+        mine = (self._arguments.job_id, self._arguments.slot, self._generation)
+        theirs = (hello.job_id, hello.slot, hello.generation)
+        if job is None or self._poisoned or theirs != mine:
+            msg = (
+                "the slot does not serve this epoch; "
+                f"asked={theirs} serving={mine} poisoned={self._poisoned}"
+            )
+            raise EpochAbortedError(msg)
+        return job
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    def _checkpoint(self, job: SlotJob, order: TriggerCheckpoint) -> None:
+        checkpoint_id = order.checkpoint_id
+        try:
+            frozen = job.freeze(checkpoint_id)
+        except Exception as error:  # noqa: BLE001 - a failed sync phase leaves state undefined
+            self._fail(error)
+            return
+        self._control.send(SyncDone(order.generation, checkpoint_id, frozen.sync_ms))
+        self._uploads.submit(self._upload, job, order.generation, frozen)
+
+    def _upload(self, job: SlotJob, generation: Generation, frozen: FrozenSlot) -> None:
+        """Run the async phase; its outcome goes through the main thread's queue."""
+        checkpoint_id = frozen.checkpoint_id
+        answer: FromSlot
+        try:
+            snapshot = upload(frozen, job.uploader, SlotIndex(self._arguments.slot))
+        except Exception as error:  # noqa: BLE001 - fails the checkpoint, not the job
+            log.warning("checkpoint declined checkpoint=%s", checkpoint_id, exc_info=error)
+            answer = Decline(generation, checkpoint_id, to_error_info(error))
+        else:
+            answer = Ack(generation, checkpoint_id, snapshot)
+        self._work.put(FrozenOutcome(generation, frozen, answer))
+
+    def deliver(self, frozen: FrozenSlot, answer: FromSlot) -> None:
+        """Record and send the outcome of an async phase; on the main thread."""
+        if isinstance(answer, Ack) and self._job is not None:
+            self._snapshots.acked(frozen, answer.snapshot, answer.generation)
+            if self._job.sinks is not None:
+                self._job.sinks.acked(frozen.checkpoint_id, answer.snapshot)
+        self._control.send(answer)
+
+    def _committed(self, generation: Generation, checkpoint_id: CheckpointId, records: int) -> None:
+        self._control.send(Committed(generation, checkpoint_id, records))
+
+    def _commit_failed(self, generation: Generation, error: BaseException) -> None:
+        log.error("commit failed slot=%s", self._arguments.slot, exc_info=error)
+        self._control.send(Failed(generation=generation, error=to_error_info(error)))
+
+    # --- the rest ---------------------------------------------------------------------------
+
+    def _send_output(self, channel: str, items: list[bytes]) -> None:
+        self._control.send(Output(self._generation, channel, items))
+
+    def _beat(self) -> None:
+        while not self._clock.wait(self._ended, HEARTBEAT_S):
+            self._control.send(Heartbeat(self._generation, self._metrics))
+
+    def close(self) -> None:
+        """Remove everything on the local disk."""
+        self._ended.set()
+        shutil.rmtree(self._work_dir, ignore_errors=True)
+
+
+class FrozenOutcome:
+    """Outcome of an async phase on its way to the main thread."""
+
+    def __init__(self, generation: Generation, frozen: FrozenSlot, answer: FromSlot) -> None:
+        self.generation = generation
+        self._frozen = frozen
+        self._answer = answer
+
+    def deliver(self, process: SlotProcess) -> None:
+        """Hand the outcome over."""
+        process.deliver(self._frozen, self._answer)
+
+
+def _send_out(connection: socket.socket, slot: int, chunk: bytes) -> None:
+    send_frame(connection, FrameType.OUT, slot.to_bytes(2, "little"), chunk)
+
+
+def _close_now(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        log.debug("connection was closed already")
+
+
+def _own_address(coordinator: str) -> str:
+    """Return the local address from which the coordinator is reached."""
+    host, _, port = coordinator.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, int(port)))  # no packet is sent
+        return str(probe.getsockname()[0])
+
+
+def _end_with(pid: int) -> None:
+    """End this process, at once, when process ``pid`` ends (the executor's JVM)."""
+    descriptor = os.pidfd_open(pid)
+    select.select([descriptor], [], [])
+    os._exit(0)
+
+
+def main() -> None:
+    """Run a slot process; the first argument is a `SlotArguments` as JSON."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    arguments = msgspec.json.decode(sys.argv[1], type=SlotArguments)
+    threading.Thread(target=_end_with, args=(arguments.executor_pid,), daemon=True).start()
+    parent = arguments.local_dir or _executor_local_dir()
+    Path(parent).mkdir(parents=True, exist_ok=True)
+    work_dir = Path(tempfile.mkdtemp(prefix=f"headrace-slot-{arguments.slot}-", dir=parent))
+    process = SlotProcess(arguments, slot_token(), work_dir)
+    try:
+        process.run()
+    finally:
+        process.close()
+    # Threads of gRPC and of a commit in flight must not keep the process alive.
+    logging.shutdown()
+    os._exit(0)
+
+
+def _executor_local_dir() -> str:
+    """Return the first local directory that Spark gave the executor, else the system's."""
+    given = os.environ.get("SPARK_LOCAL_DIRS", "")
+    return given.split(",")[0] or tempfile.gettempdir()
