@@ -37,8 +37,8 @@ def working_directory(
         slot: 0-based slot index.
         parallelism: number of slots.
     """
-    operator = operator_id(uid)
-    return f"job_{job_id}_op_{operator_class}_{operator}__{slot + 1}_{parallelism}__uuid_{uuid.uuid4()}"
+    instance = f"{slot + 1}_{parallelism}__uuid_{uuid.uuid4()}"
+    return f"job_{job_id}_op_{operator_class}_{operator_id(uid)}__{instance}"
 
 
 def operator_id(uid: str) -> str:

@@ -10,10 +10,10 @@ What the cache holds depends on the type, so that every backend behaves the same
 - all others are kept as bytes: `update` stores a copy, `value` returns a new copy, and changing an
   object in place changes no state until it is handed to `update`.
 
-Eviction is by generation: a lookup in the young dictionary costs nothing extra, a key found only in
-the old one moves to the young one, and when the young one is full it is flushed and becomes the old
-one. What was not used for a whole generation is dropped. Entries are counted against a budget by
-their measured serialized size.
+Eviction is by generation: a lookup in the young dictionary costs nothing extra, a key found only
+in the old one moves to the young one. When both together are full, the young one is flushed and
+becomes the old one, and of the old one the half that was used last stays. Entries are counted
+against a budget by their measured serialized size.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ _PROBE_ENTRIES: Final = 16
 """After this many new entries, the sizes of this many unwritten ones are measured."""
 
 
+_OBSERVATIONS: Final = 64
+"""A value read from storage has this part of the say in the estimate."""
+
+
 class CachedValueState(Generic[T]):
     """`ValueStateAccess` of values of an immutable type; `SerializedValueState` is for the others.
 
@@ -68,7 +72,7 @@ class CachedValueState(Generic[T]):
         self._entry_bytes = float(_FIRST_GUESS_BYTES)
         self._measured = False
         self._budget_bytes = budget_bytes
-        self._young_max = 1
+        self._entries_max = 2
         self._until_probe = _PROBE_EVERY
         self.set_budget(budget_bytes)
 
@@ -87,9 +91,18 @@ class CachedValueState(Generic[T]):
         Raises:
             TypeError: None, or not of the state's type.
         """
-        if value is None:
-            raise self._none_refused()
-        self._put(self._context.cache_key, self._coerce(value))
+        try:
+            checked = self._coerce(value)
+        except TypeError:
+            if value is None:
+                raise self._none_refused() from None
+            raise
+        # As `_put`, without the call: this is the hot path.
+        cache_key = self._context.cache_key
+        if cache_key in self._dirty:
+            self._young[cache_key] = checked
+        else:
+            self._put(cache_key, checked)
 
     def clear(self) -> None:
         """Remove the current key's row."""
@@ -100,8 +113,8 @@ class CachedValueState(Generic[T]):
     def set_budget(self, budget_bytes: int) -> None:
         """Bound the cache to ``budget_bytes``; takes effect with the next new entry."""
         self._budget_bytes = budget_bytes
-        # Half for each generation; a cache of one entry is slow but right.
-        self._young_max = max(1, int(budget_bytes / 2 / self._entry_bytes))
+        # A cache of two entries is slow but right.
+        self._entries_max = max(2, int(budget_bytes / self._entry_bytes))
 
     def flush(self) -> None:
         """Store every changed value.
@@ -116,8 +129,8 @@ class CachedValueState(Generic[T]):
     def maintain(self) -> None:
         """Measure some entries and evict when the cache has outgrown its budget."""
         self._probe()
-        if len(self._young) > self._young_max:
-            self._rotate()
+        if self.entries > self._entries_max:
+            self._evict()
 
     @property
     def entries(self) -> int:
@@ -150,7 +163,10 @@ class CachedValueState(Generic[T]):
             self._rows.check_owned(context.key_group)
             key = self._rows.key_serializer.serialize(context.key)
             data = self._rows.store.get(state_row(context.key_group, key))
-            value = None if data is None else self._from_bytes(data)
+            value = None
+            if data is not None:
+                value = self._from_bytes(data)
+                self._observe(len(key) + len(data))
         self._admit(cache_key, value)
         return value
 
@@ -159,15 +175,18 @@ class CachedValueState(Generic[T]):
         self._until_probe -= 1
         if self._until_probe <= 0:
             self._probe()
-        if len(self._young) > self._young_max:
-            self._rotate()
+        if len(self._young) + len(self._old) > self._entries_max:
+            self._evict()
 
-    def _rotate(self) -> None:
-        self.flush()
-        # When entries turned out far larger than thought, even the young generation is too much.
-        fits = len(self._young) <= 2 * self._young_max
-        self._old = self._young if fits else {}
-        self._young = {}
+    def _evict(self) -> None:
+        half = self._entries_max // 2
+        if len(self._young) > half:
+            self.flush()
+            self._old = self._young
+            self._young = {}
+        # Dictionaries keep the order of insertion, so the last half came in last.
+        newest = itertools.islice(self._old.items(), max(0, len(self._old) - half), None)
+        self._old = dict(newest)
 
     def _changes(self) -> Iterator[tuple[bytes, bytes | None]]:
         serialize_key = self._rows.key_serializer.serialize
@@ -190,6 +209,12 @@ class CachedValueState(Generic[T]):
                 sizes.append(len(data))
         if sizes:
             self._learn(sum(sizes) / len(sizes))
+
+    def _observe(self, serialized_bytes: int) -> None:
+        """Move the estimate of an entry's size a little towards what was read."""
+        size = _ENTRY_BYTES + self._object_factor * serialized_bytes
+        self._entry_bytes += (size - self._entry_bytes) / _OBSERVATIONS
+        self.set_budget(self._budget_bytes)
 
     def _learn(self, serialized_bytes: float) -> None:
         """Move the estimate of an entry's size towards a measurement, upwards at once."""

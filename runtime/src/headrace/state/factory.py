@@ -1,0 +1,25 @@
+"""State backends by the name that ``state.backend.type`` gives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import InvalidConfigError
+
+if TYPE_CHECKING:
+    from headrace.state.contract import KeyedStateBackendFactory
+
+
+def backend_factory(name: str) -> KeyedStateBackendFactory:
+    """Return the factory of backend ``name``: ``rocksdb``.
+
+    Raises:
+        InvalidConfigError: there is no such backend.
+    """
+    if name == "rocksdb":
+        # Imported here so that a hashmap slot does not load the native library.
+        from headrace.state.rocksdb.factory import RocksDBBackendFactory  # noqa: PLC0415
+
+        return RocksDBBackendFactory()
+    msg = f"no such state backend, use rocksdb; state.backend.type={name!r}"
+    raise InvalidConfigError(msg)
