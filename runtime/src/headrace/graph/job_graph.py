@@ -1,9 +1,10 @@
 """The physical shape of a job: levels of chained operators with one exchange between two levels.
 
-Level 0 runs in Spark's own Python tasks (sources and what is chained to them); level k >= 1 runs in
-the slots. Between level k-1 and level k there is exactly one exchange, which carries every edge
-that crosses the border, told apart by tag (DESIGN 3: the physical plan is a line). An edge that
-skips a level is relayed by the slots of the levels between.
+Level 0 runs in Spark's own Python tasks (sources and what is chained to them); level k >= 1 runs
+in the slots. Between level k-1 and level k there is exactly one exchange, which carries every edge
+that crosses the border, told apart by tag (docs/adr/0001: the physical plan is a line). An edge
+that skips a level is relayed by the slots of the levels between: its rows are in the right slot
+after its first exchange, and every later one keeps them there.
 
 Source: Flink's ``StreamingJobGraphGenerator`` (chaining) and ``ExecutionJobVertex``.
 """
@@ -49,7 +50,9 @@ class ExchangeEdge:
 
     Attributes:
         tag: place among the edges of this exchange.
-        partitioning: `HashByKey` or `Rebalance`.
+        partitioning: `HashByKey`, `Rebalance`, or `Forward` for rows that need no particular slot
+            but must keep their order: all rows of one sender go to one slot, those of a slot to
+            itself.
         value_serializer: type of the values.
         target: operator that gets the values, None when this level only relays.
         relay_to: tag in the next exchange, when relayed.

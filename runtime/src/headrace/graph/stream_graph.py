@@ -1,6 +1,6 @@
 """The logical graph that the job API builds: what the program said, before any planning (A10).
 
-Nodes are operators, edges carry a partitioning. Nothing here knows Spark. `headrace.graph.job_graph`
+Nodes are operators, edges carry a partitioning. Nothing here knows Spark. `headrace.graph.planner`
 turns it into levels and chains.
 """
 
@@ -10,10 +10,15 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from headrace.graph.endpoints import CollectSink, PrintSink
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.serialization.serializer import KeySerializer, TypeSerializer
+
+LOCAL_SINKS: Final = (PrintSink, CollectSink)
+"""Sinks that keep nothing in checkpoints."""
 
 
 class OperatorKind(enum.Enum):
@@ -24,6 +29,7 @@ class OperatorKind(enum.Enum):
     FILTER = "filter"
     FLAT_MAP = "flat_map"
     PROCESS = "process"
+    TIMESTAMPS = "timestamps"
     KEYED_PROCESS = "keyed_process"
     KEYED_REDUCE = "keyed_reduce"
     SINK = "sink"
@@ -71,13 +77,22 @@ class WatermarkSpec:
         kind: ``none`` | ``bounded`` (out of orderness) | ``monotonous``.
         out_of_orderness_ms: delay of the watermark behind the greatest timestamp, >= 0.
         idleness_ms: a split without records for this long leaves the minimum, None = never.
-        timestamp_assigner: (value, record timestamp in ms or -1) -> timestamp in ms, or None.
+        timestamp_assigner: (value, record timestamp in ms or a negative number) -> timestamp in
+            ms; None keeps the record's own.
+        assigned_by: on a source, the `OperatorKind.TIMESTAMPS` operator in its chain that sets the
+            timestamps of its records and reports the greatest; None when the source does.
     """
 
     kind: str = "none"
     out_of_orderness_ms: int = 0
     idleness_ms: int | None = None
     timestamp_assigner: Callable[[object, int], int] | None = None
+    assigned_by: int | None = None
+
+    @property
+    def is_event_time(self) -> bool:
+        """Whether there are watermarks at all."""
+        return self.kind != "none"
 
 
 NO_WATERMARKS: Final = WatermarkSpec()
@@ -94,8 +109,9 @@ class StreamNode:
         uid: the user's ``uid``, None when not set.
         function: the user's function object (a source or sink description for those kinds).
         parallelism: None = the job's.
+        max_parallelism: None = the job's.
         output_serializer: type of what it emits.
-        watermarks: strategy, for sources.
+        watermarks: strategy, for sources and for `OperatorKind.TIMESTAMPS`.
     """
 
     id: int
@@ -105,7 +121,15 @@ class StreamNode:
     output_serializer: TypeSerializer[object]
     uid: str | None = None
     parallelism: int | None = None
+    max_parallelism: int | None = None
     watermarks: WatermarkSpec = NO_WATERMARKS
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether checkpoints keep something under the operator's uid."""
+        return self.kind.is_keyed or (
+            self.kind is OperatorKind.SINK and not isinstance(self.function, LOCAL_SINKS)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +147,13 @@ class StreamGraph:
 
     nodes: dict[int, StreamNode] = field(default_factory=dict)
     edges: list[StreamEdge] = field(default_factory=list)
+
+    def key_serializer(self, node_id: int) -> KeySerializer[object] | None:
+        """Return the key type of a keyed operator, None for others."""
+        if not self.nodes[node_id].kind.is_keyed:
+            return None
+        partitioning = self.incoming(node_id)[0].partitioning
+        return partitioning.serializer if isinstance(partitioning, HashByKey) else None
 
     def outgoing(self, node_id: int) -> list[StreamEdge]:
         """Edges that leave ``node_id``, in the order in which they were made."""

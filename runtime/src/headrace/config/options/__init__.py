@@ -1,0 +1,1 @@
+"""The options themselves, one module a topic. `headrace.config.registry` collects them."""

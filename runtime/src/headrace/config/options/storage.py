@@ -1,0 +1,54 @@
+"""Options of S3 checkpoint storage; keys as Flink's S3 filesystem takes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.config.option import Option, Section
+from headrace.config.values import BOOLEAN, STRING, optional
+
+_SECTION: Final = Section.STORAGE
+
+S3_ENDPOINT: Final = Option(
+    "s3.endpoint",
+    optional(STRING),
+    None,
+    _SECTION,
+    "URL of an S3-compatible server. Not set: AWS.",
+)
+S3_REGION: Final = Option(
+    "s3.endpoint.region",
+    optional(STRING),
+    None,
+    _SECTION,
+    "Region. Not set: the environment's.",
+    aliases=("s3.region",),
+)
+S3_PATH_STYLE: Final = Option(
+    "s3.path.style.access",
+    BOOLEAN,
+    False,
+    _SECTION,
+    "Put the bucket into the path instead of the host name; MinIO needs it.",
+    aliases=("s3.path-style-access",),
+)
+S3_ACCESS_KEY: Final = Option(
+    "s3.access-key",
+    optional(STRING),
+    None,
+    _SECTION,
+    "Access key. Better not set: from the environment, a Secret or workload identity.",
+    aliases=("s3.access.key",),
+    sensitive=True,
+)
+S3_SECRET_KEY: Final = Option(
+    "s3.secret-key",
+    optional(STRING),
+    None,
+    _SECTION,
+    "Secret key that goes with `s3.access-key`.",
+    aliases=("s3.secret.key",),
+    sensitive=True,
+)
+
+OPTIONS: Final = (S3_ENDPOINT, S3_REGION, S3_PATH_STYLE, S3_ACCESS_KEY, S3_SECRET_KEY)

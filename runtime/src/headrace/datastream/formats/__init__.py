@@ -1,0 +1,1 @@
+"""Formats of records at the borders of a job."""

@@ -1,0 +1,216 @@
+"""User functions and what they are given, as ``pyflink.datastream.functions`` (B6).
+
+A function object is pickled once for each slot and opened there; its attributes live as long as
+the deployment and are not part of checkpoints, state is. Plain functions and lambdas are wrapped
+so that every operator holds a `Function`.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from headrace.datastream.state import ValueState, ValueStateDescriptor
+    from headrace.datastream.time_domain import TimeDomain
+    from headrace.datastream.timerservice import TimerService
+
+# Values are the user's own, of any type: `Any` lets a program that is type-checked narrow them.
+# ruff: noqa: ANN401
+
+
+class KeyedStateStore(abc.ABC):
+    """Access to keyed state."""
+
+    @abc.abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """Return the described value state, bound to whatever key is current."""
+
+
+class RuntimeContext(KeyedStateStore):
+    """What a function may know about where it runs."""
+
+    @abc.abstractmethod
+    def get_task_name(self) -> str:
+        """Return the operator's name."""
+
+    @abc.abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Return the parallelism."""
+
+    @abc.abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """Return the number of key groups."""
+
+    @abc.abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """Return the slot's index, from 0."""
+
+    @abc.abstractmethod
+    def get_attempt_number(self) -> int:
+        """Return how often the job has been restarted."""
+
+    @abc.abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """Return the operator's name with index and parallelism, e.g. ``Map (1/4)``."""
+
+    @abc.abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """Return a global parameter of the job."""
+
+
+class Function(abc.ABC):  # noqa: B024 - the common root of all functions, as in PyFlink
+    """Root of all functions."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 - optional
+        """Prepare; called once before the first record. State is obtained here."""
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """Release what `open` acquired."""
+
+
+class MapFunction(Function):
+    """One value for each value."""
+
+    @abc.abstractmethod
+    def map(self, value: Any) -> Any:
+        """Return what becomes of ``value``."""
+
+
+class FlatMapFunction(Function):
+    """Any number of values for each value."""
+
+    @abc.abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """Return or yield what becomes of ``value``; None for nothing."""
+
+
+class FilterFunction(Function):
+    """Decides which values stay."""
+
+    @abc.abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Return whether ``value`` stays."""
+
+
+class ReduceFunction(Function):
+    """Combines the values of a key into one."""
+
+    @abc.abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Return the combination of what came before and the new value."""
+
+
+class KeySelector(Function):
+    """Extracts the key of a value."""
+
+    @abc.abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """Return the key: always the same one for the same value."""
+
+
+class ProcessFunction(Function):
+    """Works on single values with access to their timestamps."""
+
+    class Context(abc.ABC):
+        """What is known about the value at hand."""
+
+        @abc.abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the timer service; without a key it can only read time."""
+
+        @abc.abstractmethod
+        def timestamp(self) -> int | None:
+            """Return the value's event time in ms, None when it has none."""
+
+    @abc.abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Return or yield what becomes of ``value``; None for nothing."""
+
+
+class KeyedProcessFunction(Function):
+    """Works on single values of a keyed stream, with state and timers of the key."""
+
+    class Context(abc.ABC):
+        """What is known about the value at hand."""
+
+        @abc.abstractmethod
+        def get_current_key(self) -> Any:
+            """Return the key of the value or timer."""
+
+        @abc.abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the timer service of the current key."""
+
+        @abc.abstractmethod
+        def timestamp(self) -> int | None:
+            """Return the event time of the value, or the time of the timer, in ms."""
+
+    class OnTimerContext(Context):
+        """What is known about the firing timer."""
+
+        @abc.abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Return whether the timer is one of event time or of processing time."""
+
+    @abc.abstractmethod
+    def process_element(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Return or yield what becomes of ``value``; None for nothing."""
+
+    def on_timer(
+        self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
+    ) -> Iterable[Any] | None:
+        """Return or yield what a timer causes; None for nothing."""
+
+
+class MapCallable(MapFunction):
+    """A plain function as a `MapFunction`."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        # The instance attribute shadows the method: no second call for each record.
+        vars(self)["map"] = function
+
+    def map(self, value: Any) -> Any:
+        """Call the function."""
+        return self._function(value)
+
+
+class FlatMapCallable(FlatMapFunction):
+    """A plain function as a `FlatMapFunction`."""
+
+    def __init__(self, function: Callable[[Any], Iterable[Any] | None]) -> None:
+        self._function = function
+        vars(self)["flat_map"] = function
+
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """Call the function."""
+        return self._function(value)
+
+
+class FilterCallable(FilterFunction):
+    """A plain function as a `FilterFunction`."""
+
+    def __init__(self, function: Callable[[Any], bool]) -> None:
+        self._function = function
+        vars(self)["filter"] = function
+
+    def filter(self, value: Any) -> bool:
+        """Call the function."""
+        return self._function(value)
+
+
+class ReduceCallable(ReduceFunction):
+    """A plain function as a `ReduceFunction`."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+        vars(self)["reduce"] = function
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Call the function."""
+        return self._function(value1, value2)

@@ -1,0 +1,90 @@
+"""A plan as JSON for people and golden tests: operators as Flink lists them, levels (A10)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from headrace.graph.stream_graph import Forward, HashByKey, Rebalance
+
+if TYPE_CHECKING:
+    from headrace.graph.job_graph import JobGraph, JobLevel
+    from headrace.graph.planner import Plan
+    from headrace.graph.stream_graph import Partitioning, StreamGraph
+
+_SHIP_STRATEGIES: Final[dict[type, str]] = {
+    Forward: "FORWARD",
+    Rebalance: "REBALANCE",
+    HashByKey: "HASH",
+}
+"""Names of partitionings in Flink's plans."""
+
+
+def plan_as_json(program: StreamGraph, plan: Plan) -> str:
+    """Return program and plan as indented JSON; the same program gives the same text."""
+    parallelism = plan.job_graph.parallelism
+    view = {
+        "name": plan.job_graph.name,
+        "parallelism": parallelism,
+        "maxParallelism": plan.job_graph.max_parallelism,
+        "nodes": _nodes(program, parallelism),
+        "levels": [_level(level) for level in plan.job_graph.levels],
+        "warnings": list(plan.warnings),
+    }
+    return json.dumps(view, indent=2)
+
+
+def describe_partitioning(partitioning: Partitioning) -> str:
+    """Return Flink's name of a partitioning, with the field when it is known."""
+    name = _SHIP_STRATEGIES[type(partitioning)]
+    if isinstance(partitioning, HashByKey) and partitioning.field_name is not None:
+        return f"{name}({partitioning.field_name})"
+    return name
+
+
+def exchange_count(job_graph: JobGraph) -> int:
+    """Return the number of exchanges: each one is a shuffle of every epoch."""
+    return len(job_graph.levels) - 1
+
+
+def _nodes(program: StreamGraph, parallelism: int) -> list[dict[str, object]]:
+    return [
+        {
+            "id": node.id,
+            "type": node.name,
+            "pact": node.kind.value,
+            "parallelism": node.parallelism or parallelism,
+            "predecessors": [
+                {"id": edge.source, "ship_strategy": describe_partitioning(edge.partitioning)}
+                for edge in program.incoming(node.id)
+            ],
+        }
+        for node in program.nodes.values()
+    ]
+
+
+def _level(level: JobLevel) -> dict[str, object]:
+    return {
+        "level": level.level,
+        "inputs": [
+            {
+                "tag": edge.tag,
+                "partitioning": describe_partitioning(edge.partitioning),
+                "target": edge.target,
+                "relayTo": edge.relay_to,
+            }
+            for edge in level.inputs
+        ],
+        "operators": [
+            {
+                "id": operator.id,
+                "uid": operator.uid,
+                "uidIsGenerated": operator.uid_is_generated,
+                "name": operator.name,
+                "kind": operator.kind.value,
+                "chained": list(operator.chained),
+                "exits": list(operator.exits),
+            }
+            for operator in level.operators
+        ],
+    }

@@ -1,0 +1,89 @@
+"""What makes a program impossible, found before anything runs; the first finding raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import InvalidProgramError
+from headrace.graph.endpoints import FromCollection
+from headrace.graph.stream_graph import HashByKey, OperatorKind
+from headrace.keygroups import check_parallelism
+
+if TYPE_CHECKING:
+    from headrace.graph.stream_graph import StreamGraph, StreamNode
+
+
+def check_program(program: StreamGraph, parallelism: int, max_parallelism: int) -> None:
+    """Check a program against what can be run.
+
+    Raises:
+        InvalidProgramError: it cannot; names the operator and what to change.
+    """
+    try:
+        check_parallelism(parallelism, max_parallelism)
+    except ValueError as error:
+        raise InvalidProgramError(str(error)) from error
+    _check_ends(program)
+    for node in program.nodes.values():
+        _check_place(program, node)
+        _check_parallelism(node, parallelism, max_parallelism)
+        if node.kind.is_keyed:
+            _check_keys(program, node)
+
+
+def _check_ends(program: StreamGraph) -> None:
+    kinds = {node.kind for node in program.nodes.values()}
+    if OperatorKind.SOURCE not in kinds:
+        msg = "the program has no source, begin with env.from_source or env.from_collection"
+        raise InvalidProgramError(msg)
+    if OperatorKind.SINK not in kinds:
+        msg = "the program has no sink, end it with sink_to(...) or print()"
+        raise InvalidProgramError(msg)
+
+
+def _check_place(program: StreamGraph, node: StreamNode) -> None:
+    has_inputs = bool(program.incoming(node.id))
+    if node.kind is OperatorKind.SOURCE and has_inputs:
+        msg = f"a source cannot have inputs; operator={node.name!r}"
+        raise InvalidProgramError(msg)
+    if node.kind is not OperatorKind.SOURCE and not has_inputs:
+        msg = f"operator has no input; operator={node.name!r}"
+        raise InvalidProgramError(msg)
+    if node.kind is OperatorKind.SINK and program.outgoing(node.id):
+        msg = f"a sink cannot have outputs; operator={node.name!r}"
+        raise InvalidProgramError(msg)
+
+
+def _check_parallelism(node: StreamNode, parallelism: int, max_parallelism: int) -> None:
+    # A collection is read by one task whatever the job's parallelism, as in Flink.
+    single = isinstance(node.function, FromCollection) and node.parallelism == 1
+    if node.parallelism not in {None, parallelism} and not single:
+        msg = (
+            "operators with a parallelism of their own are not supported yet, use the job's; "
+            f"operator={node.name!r} parallelism={node.parallelism} job={parallelism}"
+        )
+        raise InvalidProgramError(msg)
+    if node.max_parallelism not in {None, max_parallelism}:
+        msg = (
+            "operators with a max parallelism of their own are not supported yet, use the job's; "
+            f"operator={node.name!r} max_parallelism={node.max_parallelism} job={max_parallelism}"
+        )
+        raise InvalidProgramError(msg)
+
+
+def _check_keys(program: StreamGraph, node: StreamNode) -> None:
+    snapshots = []
+    for edge in program.incoming(node.id):
+        if not isinstance(edge.partitioning, HashByKey):
+            msg = (
+                "a keyed function needs a keyed stream, call key_by before it; "
+                f"operator={node.name!r}"
+            )
+            raise InvalidProgramError(msg)
+        snapshots.append(edge.partitioning.serializer.snapshot())
+    if any(snapshot != snapshots[0] for snapshot in snapshots):
+        msg = (
+            "all inputs of a keyed function need the same key type; "
+            f"operator={node.name!r} types={snapshots}"
+        )
+        raise InvalidProgramError(msg)
