@@ -142,9 +142,7 @@ def build_settings(
         if interval_ms is not None:
             log.warning("no checkpoint directory is set: checkpoints end with this process")
     root = job_root(directory, deployment.job_id)
-    storage_options = {
-        key: value for key, value in configuration.to_plain_text().items() if key.startswith("s3.")
-    }
+    storage_options = configuration.storage_options()
     slots = SlotSettings(
         job_id=deployment.job_id,
         job_name=graph.name,

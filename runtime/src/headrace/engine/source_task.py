@@ -136,7 +136,9 @@ class _SourceProgram:
             if opener is not None and operator.id != self._operator.id:
                 opener(None)
         self._assigner = self._operator.watermarks.timestamp_assigner
-        self._event_time = self._operator.watermarks.kind != "none"
+        marks = self._operator.watermarks
+        self._assigned_later = marks.assigned_by is not None
+        self._event_time = marks.is_event_time and not self._assigned_later
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process one task's rows."""
@@ -154,7 +156,10 @@ class _SourceProgram:
             if self._columnar:
                 self._split_columns(batch)
             else:
+                self._scope.greatest_timestamp = progress.max_timestamp_ms
                 self._run_objects(batch, progress)
+                if self._assigned_later:
+                    progress.max_timestamp_ms = self._scope.greatest_timestamp
             yield from self._take()
         for partitioner in self._partitioners.values():
             partitioner.flush()
@@ -247,7 +252,7 @@ def is_columnar(graph: JobGraph, operator: JobOperator) -> bool:
     """
     if operator.chained or len(operator.exits) != 1:
         return False
-    if operator.watermarks.timestamp_assigner is not None:
+    if operator.watermarks.is_event_time:
         return False
     edge = next(e for e in graph.levels[1].inputs if e.tag == operator.exits[0])
     partitioning = edge.partitioning

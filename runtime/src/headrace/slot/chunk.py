@@ -127,6 +127,16 @@ def encode_progress(progress: list[SplitProgress]) -> bytes:
     return _HEADER.pack(Encoding.PROGRESS, 0, len(progress)) + msgspec.msgpack.encode(progress)
 
 
+def tag_of(chunk: bytes) -> int:
+    """Return the tag of a chunk; -1 for one that belongs to no edge."""
+    return -1 if chunk[0] == Encoding.PROGRESS else chunk[1]
+
+
+def retagged(chunk: bytes, tag: int) -> bytes:
+    """Return the chunk under another tag, unread."""
+    return b"".join((chunk[:1], bytes((tag,)), memoryview(chunk)[2:]))
+
+
 def decode(chunk: bytes) -> ObjectRows | ColumnRows | list[SplitProgress]:
     """Decode a chunk.
 

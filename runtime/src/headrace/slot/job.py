@@ -27,7 +27,6 @@ from headrace.errors import EpochAbortedError, UserCodeError
 from headrace.graph.stream_graph import OperatorKind
 from headrace.ids import OperatorUid, SlotIndex
 from headrace.keygroups import key_group_range_of_slot
-from headrace.slot.chunk import decode
 from headrace.slot.local_sinks import resolve_sink
 from headrace.slot.level import LevelParts, SlotLevel
 from headrace.slot.messages import EpochResult
@@ -131,7 +130,7 @@ class SlotJob:
         sources = {
             index: (str(source.uid), source.watermarks)
             for index, source in enumerate(self.graph.sources())
-            if source.watermarks.kind != "none"
+            if source.watermarks.is_event_time
         }
         tracker = WatermarkTracker(sources)
         items = [
@@ -298,13 +297,7 @@ class SlotJob:
         runtime.begin_epoch(self._environment.clock.now_ms(), emit)
 
         def take(chunk: bytes) -> None:
-            started = time.perf_counter_ns()
-            rows = decode(chunk)
-            runtime.counters.decode_ns += time.perf_counter_ns() - started
-            if isinstance(rows, list):
-                self._progress.extend(rows)
-            else:
-                runtime.process(rows)
+            self._progress.extend(runtime.take(chunk))
 
         return take
 

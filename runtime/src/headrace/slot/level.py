@@ -10,9 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.errors import InternalError, UserCodeError
-from headrace.graph.stream_graph import HashByKey
 from headrace.keygroups import key_group_range_of_slot
-from headrace.slot.chunk import NO_TIMESTAMP, ColumnRows, ObjectRows
+from headrace.slot.chunk import (
+    NO_TIMESTAMP,
+    ColumnRows,
+    ObjectRows,
+    SplitProgress,
+    decode,
+    retagged,
+    tag_of,
+)
 from headrace.slot.columns import ColumnDecoder
 from headrace.slot.keyed import KeyedOperator
 from headrace.slot.operators import ChainBuilder, RecordScope
@@ -113,23 +120,37 @@ class SlotLevel:
         for partitioner in self._partitioners.values():
             partitioner.begin(self._slot)
 
-    def process(self, rows: ObjectRows | ColumnRows) -> None:
-        """Run the operators over one chunk.
+    def take(self, chunk: bytes) -> list[SplitProgress]:
+        """Run the operators over one chunk; returns progress of sources, if that is what it holds.
 
         Raises:
             UserCodeError: a user function raised.
             InternalError: a row does not belong to this slot.
         """
-        edge = self._inputs.get(rows.tag)
+        started = time.perf_counter_ns()
+        edge = self._inputs.get(tag_of(chunk))
+        if edge is not None and edge.relay_to is not None:
+            # Already in the slot where its rows belong: pass on, key groups and all, unread.
+            self._forward(self._slot, retagged(chunk, int(edge.relay_to)))
+            if edge.target is None:
+                return []
+        rows = decode(chunk)
+        self.counters.decode_ns += time.perf_counter_ns() - started
+        if isinstance(rows, list):
+            return rows
         if edge is None:
             msg = f"a chunk has an unknown edge; level={self.level.level} tag={rows.tag}"
             raise InternalError(msg)
+        self._process(edge, rows)
+        return []
+
+    def _process(self, edge: ExchangeEdge, rows: ObjectRows | ColumnRows) -> None:
         started = time.perf_counter_ns()
         if isinstance(rows, ColumnRows):
             rows = self._columns[rows.tag].decode(rows)
         self.counters.chunks_in += 1
         self.counters.records_in += len(rows.values)
-        if isinstance(edge.partitioning, HashByKey):
+        if rows.keys is not None:
             self._check_range(rows)
         decoded = time.perf_counter_ns()
         self.counters.decode_ns += decoded - started
@@ -140,15 +161,13 @@ class SlotLevel:
         self.counters.user_ns += time.perf_counter_ns() - decoded
 
     def _run(self, edge: ExchangeEdge, rows: ObjectRows) -> None:
-        if edge.relay_to is not None:
-            add = self._partitioners[edge.relay_to].add
-            stamps = rows.timestamps or [NO_TIMESTAMP] * len(rows.values)
-            for value, stamp in zip(rows.values, stamps, strict=True):
-                add(value, stamp)
         if edge.target is None:
             return
         keyed = self._keyed.get(edge.target)
         if keyed is not None:
+            if rows.keys is None:
+                msg = f"a keyed chunk has no keys; level={self.level.level} tag={rows.tag}"
+                raise InternalError(msg)
             keyed.process(_KeyedView(rows))
             return
         push, scope = self._chain.push(edge.target), self.scope
@@ -177,8 +196,8 @@ class SlotLevel:
 
     def _check_range(self, rows: ObjectRows) -> None:
         groups = rows.key_groups
-        if len(groups) != len(rows.values) or rows.keys is None:
-            msg = f"a keyed chunk has no keys; level={self.level.level} tag={rows.tag}"
+        if len(groups) != len(rows.values):
+            msg = f"a keyed chunk lacks key groups; level={self.level.level} tag={rows.tag}"
             raise InternalError(msg)
         low, high = int(groups.min()), int(groups.max())
         if low < self._range.start or high > self._range.end:

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 class RecordScope:
     """What is known about the record in flight, shared by every operator of a level."""
 
-    __slots__ = ("processing_time_ms", "timestamp", "watermark_ms")
+    __slots__ = ("greatest_timestamp", "processing_time_ms", "timestamp", "watermark_ms")
 
     def __init__(self) -> None:
         self.timestamp: int = NO_TIMESTAMP
+        self.greatest_timestamp: int = NO_TIMESTAMP
+        """Greatest timestamp that an assigner in the chain has set in this task."""
         self.watermark_ms: int = -(1 << 63)
         self.processing_time_ms: int = 0
 
@@ -125,6 +127,8 @@ class ChainBuilder:
                 return _flat_map(method(operator.function, "flat_map"), out)
             case OperatorKind.PROCESS:
                 return _process(method(operator.function, "process_element"), self._scope, out)
+            case OperatorKind.TIMESTAMPS:
+                return _timestamps(operator, self._scope, out)
             case OperatorKind.SINK:
                 return _sink(self._sinks[operator.id], self._scope)
             case _:
@@ -180,6 +184,19 @@ def _process(fn: Callable[..., object], scope: RecordScope, out: Push) -> Push:
         if results is not None:
             for result in results:  # type: ignore[attr-defined]
                 out(result)
+
+    return push
+
+
+def _timestamps(operator: JobOperator, scope: RecordScope, out: Push) -> Push:
+    assigner = operator.watermarks.timestamp_assigner
+
+    def push(value: object) -> None:
+        stamp = scope.timestamp if assigner is None else assigner(value, scope.timestamp)
+        scope.timestamp = stamp
+        if stamp > scope.greatest_timestamp:  # noqa: PLR1730 - max() costs a call a record
+            scope.greatest_timestamp = stamp
+        out(value)
 
     return push
 
