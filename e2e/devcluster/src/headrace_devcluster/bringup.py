@@ -22,6 +22,7 @@ from headrace_devcluster.cgroups import create_group, observe_hierarchies
 from headrace_devcluster.components import Component, NodePlan
 from headrace_devcluster.dns import resolve_name
 from headrace_devcluster.errors import ClusterFailedError
+from headrace_devcluster.containerd import import_archive
 from headrace_devcluster.kubectl import Kubectl
 from headrace_devcluster.layout import (
     CLUSTER_DOMAIN,
@@ -163,7 +164,7 @@ class Bringup:
     def _import_pause_image(self) -> None:
         archive = self._layout.data / "pause-image.tar"
         write_program_image(archive, components.PAUSE_IMAGE, self._binaries.pause)
-        node.import_image(self._holder, archive)
+        import_archive(self._holder, archive)
         archive.unlink()
 
 

@@ -180,19 +180,3 @@ def require_running(layout: Layout, name: str, process: ProcessId) -> None:
             f"{name} ended: read its log, then run 'headrace cluster down' and try again "
             f"log={log}\n{read_log_tail(log)}"
         )
-
-
-def import_image(holder: ProcessId, archive: Path, timeout_s: float = 600.0) -> None:
-    """Imports an image archive into the node's container runtime.
-
-    Raises:
-        ClusterFailedError: containerd refused it.
-    """
-    done = run_in_node(
-        holder, ["ctr", "--namespace=k8s.io", "images", "import", str(archive)], timeout_s
-    )
-    if done.returncode != 0:
-        raise ClusterFailedError(
-            "the image could not be imported: check that it is an OCI or Docker archive "
-            f"archive={archive} output={done.stderr.strip()!r}"
-        )

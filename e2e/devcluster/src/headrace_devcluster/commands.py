@@ -1,0 +1,61 @@
+"""Runs long commands: output to a log, ended with their caller, a clear error at the end."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headrace_devcluster.errors import BuildFailedError
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+ISOLATED = (
+    "unshare", "--mount", "--pid", "--propagation", "private", "--mount-proc",
+    "--kill-child=KILL", "--",
+)  # fmt: skip
+"""Prefix for commands that mount things and start others: all of it ends with the command."""
+
+
+def _die_with_parent() -> None:
+    """Asks the kernel to kill the child when its parent is killed, so that no build goes on."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def run_logged(
+    what: str,
+    command: Sequence[str],
+    log: Path,
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Runs a command to its end, with both its outputs in ``log``.
+
+    Args:
+        what: Names the thing being made, for the error message.
+
+    Raises:
+        BuildFailedError: It failed; the message ends with the last lines of the log.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=dict(environment) if environment is not None else None,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no locks
+            check=False,
+        )
+    if done.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+        raise BuildFailedError(
+            f"{what} could not be built: correct what the log names, then try again "
+            f"exit_code={done.returncode} log={log}\n{tail}"
+        )

@@ -1,0 +1,84 @@
+"""Images in a node's container runtime: what is there, and how more gets in."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from headrace_devcluster.blobstore import BlobStore, write_image_archive
+from headrace_devcluster.errors import ClusterFailedError
+from headrace_devcluster.node import enter_command, run_in_node
+from headrace_devcluster.processes import ProcessId
+
+_CTR = ("ctr", "--namespace=k8s.io")
+_QUICK_TIMEOUT_S = 30.0
+IMPORT_TIMEOUT_S = 600.0
+
+
+def _run(holder: ProcessId, *arguments: str, timeout_s: float = _QUICK_TIMEOUT_S) -> str:
+    done = run_in_node(holder, [*_CTR, *arguments], timeout_s)
+    if done.returncode != 0:
+        raise ClusterFailedError(
+            "the container runtime refused a command: read its log, containerd.log "
+            f"command={' '.join(arguments)!r} output={done.stderr.strip()!r}"
+        )
+    return done.stdout
+
+
+def list_images(holder: ProcessId) -> list[str]:
+    """Names of the images that pods can use, without containerd's own aliases by digest."""
+    names = _run(holder, "images", "list", "--quiet").split()
+    return sorted(name for name in names if "sha256:" not in name)
+
+
+def import_archive(holder: ProcessId, archive: Path) -> None:
+    """Imports an image archive (OCI or Docker format) from a file.
+
+    Raises:
+        ClusterFailedError: containerd cannot read it.
+    """
+    with archive.open("rb") as content:
+        done = subprocess.run(
+            [*enter_command(holder), *_CTR, "images", "import", "-"],
+            stdin=content,
+            capture_output=True,
+            text=True,
+            timeout=IMPORT_TIMEOUT_S,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise ClusterFailedError(
+            "the image could not be imported: check that it is an OCI or Docker archive "
+            f"archive={archive} output={done.stderr.strip()!r}"
+        )
+
+
+def import_built_image(holder: ProcessId, store: BlobStore, manifest: Path, tag: str) -> None:
+    """Imports one of the project's images, sending only the layers that the node lacks.
+
+    Raises:
+        ClusterFailedError: containerd refused it.
+    """
+    present = frozenset(_run(holder, "content", "list", "--quiet").split())
+    with tempfile.TemporaryFile() as errors:
+        receiver = subprocess.Popen(
+            [*enter_command(holder), *_CTR, "images", "import", "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        )
+        assert receiver.stdin is not None, "a pipe was asked for"
+        broken = False
+        with receiver.stdin as output:
+            try:
+                write_image_archive(store, manifest, tag, present, output)
+            except BrokenPipeError:
+                broken = True
+        code = receiver.wait(IMPORT_TIMEOUT_S)
+        errors.seek(0)
+        reason = errors.read().decode(errors="replace").strip()
+    if code != 0 or broken:
+        raise ClusterFailedError(
+            f"the image could not be imported: read containerd.log image={tag} output={reason!r}"
+        )
