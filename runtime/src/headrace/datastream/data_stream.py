@@ -234,7 +234,7 @@ class DataStream:
         if len(self.upstreams) != 1 or upstream.partitioning != FORWARD:
             msg = f"this stream is a union or partition of others, not an operator; call={what}"
             raise InvalidProgramError(msg)
-        return self._env.program.graph.nodes[upstream.node_id]
+        return self._env.program.node(upstream.node_id)
 
     def _then(
         self, kind: OperatorKind, name: str, function: object, output_type: TypeInformation | None
@@ -282,8 +282,8 @@ class DataStream:
         return HashByKey(selector, declared.key_serializer(), column), declared
 
     def _is_data_frame(self) -> bool:
-        nodes = self._env.program.graph.nodes
-        functions = [nodes[upstream.node_id].function for upstream in self.upstreams]
+        node = self._env.program.node
+        functions = [node(upstream.node_id).function for upstream in self.upstreams]
         return len(functions) == 1 and isinstance(functions[0], FromDataFrame)
 
 

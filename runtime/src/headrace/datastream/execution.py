@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark.sql import SparkSession
+
     from headrace.common.job_execution_result import JobExecutionResult
     from headrace.config.job_configuration import JobConfiguration
     from headrace.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -44,6 +46,18 @@ class ExecuteJob(Protocol):
         ...
 
 
+class StartSession(Protocol):
+    """Returns the job's Spark session, starting it at the first call."""
+
+    def __call__(self, env: StreamExecutionEnvironment, /) -> SparkSession:
+        """Return the session.
+
+        Raises:
+            InvalidConfigError: a Spark option that Headrace's guarantees need was overridden.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramContext:
     """What surrounds a program.
@@ -52,12 +66,15 @@ class ProgramContext:
         settings: options by key, below those that the program sets.
         parallelism, max_parallelism: fixed from outside (a StreamJob's spec), above the program's.
         execute_job: runs the planned job, None for the local engine.
+        spark_session: starts Spark for a program that needs it before it executes, None for a
+            local session.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     parallelism: int | None = None
     max_parallelism: int | None = None
     execute_job: ExecuteJob | None = None
+    spark_session: StartSession | None = None
 
 
 _LOCAL: Final = ProgramContext()

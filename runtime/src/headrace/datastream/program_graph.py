@@ -33,11 +33,21 @@ class Upstream:
 
 
 class ProgramGraph:
-    """Collects the operators of a program."""
+    """Collects the operators of a program.
+
+    As in Flink, ``execute`` runs the operators that were added since the last one, with everything
+    that they depend on; a stream may be used again in the next program.
+    """
 
     def __init__(self) -> None:
         self._next_id = 1
-        self.graph = StreamGraph()
+        self._nodes: dict[int, StreamNode] = {}
+        self._edges: list[StreamEdge] = []
+        self._pending: list[int] = []
+
+    def node(self, node_id: int) -> StreamNode:
+        """Return an operator, for setting its name, uid or parallelism."""
+        return self._nodes[node_id]
 
     def add_operator(
         self,
@@ -59,13 +69,30 @@ class ProgramGraph:
             watermarks=watermarks,
         )
         self._next_id += 1
-        self.graph.nodes[node.id] = node
-        self.graph.edges.extend(
+        self._nodes[node.id] = node
+        self._edges.extend(
             StreamEdge(upstream.node_id, node.id, upstream.partitioning) for upstream in inputs
         )
+        if kind is not OperatorKind.SOURCE:
+            self._pending.append(node.id)
         return node
 
+    def pending(self) -> StreamGraph:
+        """Return the operators added since the last `take`, with all that they depend on."""
+        needed: set[int] = set()
+        frontier = list(self._pending)
+        while frontier:
+            node_id = frontier.pop()
+            if node_id not in needed:
+                needed.add(node_id)
+                frontier += [edge.source for edge in self._edges if edge.target == node_id]
+        return StreamGraph(
+            {node_id: node for node_id, node in self._nodes.items() if node_id in needed},
+            [edge for edge in self._edges if edge.target in needed],
+        )
+
     def take(self) -> StreamGraph:
-        """Return what was built and begin anew, as ``execute`` does in Flink."""
-        built, self.graph = self.graph, StreamGraph()
-        return built
+        """Return what `pending` does and begin anew."""
+        program = self.pending()
+        self._pending = []
+        return program

@@ -7,7 +7,6 @@ plans the graph and hands it to whatever runs it (`headrace.datastream.execution
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Any
 
 from headrace.common.configuration import Configuration
@@ -31,7 +30,7 @@ from headrace.graph.stream_graph import OperatorKind, StreamGraph
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.common.job_execution_result import JobExecutionResult
     from headrace.common.restart_strategy import RestartStrategyConfiguration
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SPARK_PREFIX = "spark."
 DEFAULT_JOB_NAME = "Headrace Streaming Job"
 
 
@@ -57,7 +57,7 @@ class StreamExecutionEnvironment:
         self._settings = Configuration(configuration)
         self._collected_streams = 0
         self.program = ProgramGraph()
-        self.outputs = Outputs(sys.stdout)
+        self.outputs = Outputs()
         self.plan_warnings: tuple[str, ...] = ()
         """Warnings of the last `execute`, for logs and the job's status."""
 
@@ -253,8 +253,8 @@ class StreamExecutionEnvironment:
     def get_execution_plan(self) -> str:
         """Return what would run as JSON: Flink's list of operators, and Headrace's levels."""
         configuration = self.options_in_effect()
-        plan = self._plan(self.program.graph, configuration, None)
-        return plan_as_json(self.program.graph, plan)
+        program = self.program.pending()
+        return plan_as_json(program, self._plan(program, configuration, None))
 
     def _plan(
         self, program: StreamGraph, configuration: JobConfiguration, job_name: str | None
@@ -267,6 +267,22 @@ class StreamExecutionEnvironment:
         )
         return plan_job(program, settings)
 
+    def get_spark_session(self) -> SparkSession:
+        """Return the Spark session that the job will run on, for ``from_dataframe``.
+
+        Starts Spark at the first call, so set ``spark.*`` options before.
+        """
+        if self._context.spark_session is not None:
+            return self._context.spark_session(self)
+        from headrace.driver.execution import local_session  # noqa: PLC0415 - see _execute_job
+
+        return local_session(self)
+
+    def spark_options(self) -> dict[str, str]:
+        """Return the ``spark.*`` options of the program: they are Spark's, not checked here."""
+        settings = {**self._context.settings, **self._settings.to_dict()}
+        return {key: text for key, text in settings.items() if key.startswith(SPARK_PREFIX)}
+
     def _effective_settings(self) -> dict[str, str]:
         context = self._context
         fixed: dict[str, str] = {}
@@ -274,15 +290,18 @@ class StreamExecutionEnvironment:
             fixed[job.PARALLELISM.key] = str(context.parallelism)
         if context.max_parallelism is not None:
             fixed[job.MAX_PARALLELISM.key] = str(context.max_parallelism)
-        return merge_settings(context.settings, self._settings.to_dict(), fixed)
+        layers = (context.settings, self._settings.to_dict(), fixed)
+        return merge_settings(
+            *({k: v for k, v in layer.items() if not k.startswith(SPARK_PREFIX)} for layer in layers)
+        )
 
     def _execute_job(self) -> ExecuteJob:
         if self._context.execute_job is not None:
             return self._context.execute_job
         # The engine pulls in pyspark and a JVM, which building a program must not.
-        from headrace.engine.execution import execute_job  # noqa: PLC0415
+        from headrace.driver.execution import execute_locally  # noqa: PLC0415
 
-        return execute_job
+        return execute_locally
 
 
 def _typed_items(collection: Iterable[Any], type_info: TypeInformation) -> tuple[object, ...]:

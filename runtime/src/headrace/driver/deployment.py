@@ -30,11 +30,9 @@ class Deployment:
         control_port, rest_port: 0 = any free one; ``rest_port`` None = no REST server.
         scratch_dir: driver-local directory for Spark's streaming log.
         durable: whether checkpoints must outlive this process, so that a directory must be set.
-        config: options that win over the program's own.
         spark_conf: Spark options of the manifest.
         own_spark_conf: Spark options that the deployment needs.
         restore_path: start from this checkpoint while the job has none of its own.
-        parallelism, max_parallelism: of the manifest; None = the program's.
     """
 
     job_id: JobId
@@ -45,7 +43,6 @@ class Deployment:
     rest_port: int | None
     scratch_dir: Path
     durable: bool
-    config: Mapping[str, str] = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     own_spark_conf: Mapping[str, str] = field(default_factory=dict)
     restore_path: str | None = None

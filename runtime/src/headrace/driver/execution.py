@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import random
 import shutil
 import signal
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.api.driver import JobState, JobStatus
 from headrace.checkpoint.protocol.paths import job_root
@@ -24,9 +25,10 @@ from headrace.cli.cache import cache_dir
 from headrace.cli.jars import resolve_jars
 from headrace.clock import SystemClock
 from headrace.common.job_execution_result import JobExecutionResult
-from headrace.config.job_configuration import build_configuration
-from headrace.config.options import checkpointing, engine, memory, state
+from headrace.config.options import checkpointing, engine, job, memory, state
 from headrace.connectors.kafka.spec import KafkaSourceSpec
+from headrace.datastream.stream_execution_environment import DEFAULT_JOB_NAME
+from headrace.driver.deployment import local_deployment
 from headrace.driver.job_master import JobMaster
 from headrace.driver.restart import restart_strategy
 from headrace.driver.settings import JobSettings
@@ -37,89 +39,150 @@ from headrace.slot.local_sinks import PRINT_CHANNEL
 from headrace.slot.settings import SlotSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
     from headrace.config.job_configuration import JobConfiguration
+    from headrace.datastream.outputs import Outputs
+    from headrace.datastream.stream_execution_environment import StreamExecutionEnvironment
     from headrace.driver.deployment import Deployment
     from headrace.graph.job_graph import JobGraph
     from headrace.slot.messages import Output
 
 log = logging.getLogger(__name__)
 
-SPARK_PREFIX = "spark."
-MANAGED_MEMORY_DEFAULT_BYTES = 256 << 20
+ENV_JARS: Final = "HEADRACE_JARS"
+"""Directory of the connector jars inside the runtime image."""
+
+MANAGED_MEMORY_DEFAULT_BYTES: Final = 256 << 20
+"""Managed memory of one slot where no option says otherwise (a local run)."""
 
 
-def split_spark_options(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return (our options, Spark's options) of one configuration."""
-    spark = {k: v for k, v in settings.items() if k.startswith(SPARK_PREFIX)}
-    ours = {k: v for k, v in settings.items() if not k.startswith(SPARK_PREFIX)}
-    return ours, spark
+class JobExecutor:
+    """Runs the jobs of one deployment: the `ExecuteJob` and `StartSession` of a program."""
 
+    def __init__(self, deployment: Deployment, board: StatusBoard | None = None) -> None:
+        """Create an executor.
 
-def session_for(
-    name: str, parallelism: int, settings: Mapping[str, str], deployment: Deployment, *, kafka: bool
-) -> SparkSession:
-    """Return the job's Spark session, starting it when there is none."""
-    _, spark = split_spark_options({**settings, **deployment.config})
-    conf = {**spark, **deployment.spark_conf}
-    master = deployment.master or conf.pop("spark.master", f"local[{max(2, parallelism)}]")
-    jars = resolve_jars("spark-kafka", cache_dir()) if kafka else []
-    return start_session(
-        SessionSettings(
-            app_name=name,
-            master=master,
-            token=deployment.token,
-            conf=conf,
-            jars=jars,
-            own=deployment.own_spark_conf,
-        )
-    )
+        Args:
+            deployment: where this driver runs.
+            board: the status that is shown to the outside, None for one of its own.
+        """
+        self._deployment = deployment
+        self._board = board
+        self._clock = SystemClock()
+        self.master: JobMaster | None = None
+        """The running job, None before it starts."""
+        self.executed = False
+        """Whether a program has run a job."""
 
+    def session(self, env: StreamExecutionEnvironment) -> SparkSession:
+        """Return the Spark session, starting it at the first call."""
+        name = env.options_in_effect().get(job.NAME) or DEFAULT_JOB_NAME
+        return self._session(env, name, env.get_parallelism(), kafka=True)
 
-def execute_job(
-    graph: JobGraph,
-    settings: Mapping[str, str],
-    deployment: Deployment,
-    on_collect: Callable[[str, object], None] | None = None,
-) -> JobExecutionResult:
-    """Run a job to its end; blocks.
+    def execute(
+        self, graph: JobGraph, configuration: JobConfiguration, env: StreamExecutionEnvironment
+    ) -> JobExecutionResult:
+        """Run a job to its end; blocks.
 
-    Args:
-        graph: the planned job.
-        settings: the program's options by Flink's keys, and Spark's (``spark.*``).
-        deployment: where this driver runs; its options win.
-        on_collect: takes (channel, value) of ``execute_and_collect`` sinks.
-
-    Raises:
-        HeadraceError: the job has failed for good.
-    """
-    ours, _ = split_spark_options({**settings, **deployment.config})
-    configuration = build_configuration(ours)
-    kafka = any(isinstance(s.function, KafkaSourceSpec) for s in graph.sources())
-    _probe_endpoints(graph)
-    clock = SystemClock()
-    job = build_settings(graph, configuration, deployment)
-    status = StatusBoard(
-        JobStatus(
-            job_id=job.job_id,
-            name=job.job_name,
+        Raises:
+            HeadraceError: the job has failed for good.
+        """
+        self.executed = True
+        _probe_endpoints(graph)
+        settings = build_settings(graph, configuration, self._deployment)
+        board = self._board or StatusBoard(self._initial_status(graph), self._clock)
+        board.update(
+            name=graph.name,
             state=JobState.CREATED,
             parallelism=graph.parallelism,
             max_parallelism=graph.max_parallelism,
-            start_ms=clock.now_ms(),
-        ),
-        clock,
-    )
-    with ExitStack() as cleanup:
-        cleanup.callback(shutil.rmtree, job.scratch_dir, ignore_errors=True)
-        spark = session_for(graph.name, graph.parallelism, settings, deployment, kafka=kafka)
-        master = JobMaster(job, graph, spark, status, clock, _output_taker(on_collect))
-        cleanup.enter_context(_stopping_on_interrupt(master))
-        result = master.run()
-    return JobExecutionResult(job.job_id, result.runtime_ms)
+            warnings=list(env.plan_warnings),
+        )
+        kafka = any(isinstance(s.function, KafkaSourceSpec) for s in graph.sources())
+        outputs = env.outputs
+        with ExitStack() as cleanup:
+            cleanup.callback(shutil.rmtree, settings.scratch_dir, ignore_errors=True)
+            spark = self._session(env, graph.name, graph.parallelism, kafka=kafka)
+            self.master = JobMaster(
+                settings,
+                graph,
+                spark,
+                board,
+                self._clock,
+                lambda output: self._deliver(output, outputs),
+            )
+            cleanup.enter_context(stopping_on_signals(self.master))
+            result = self.master.run()
+        return JobExecutionResult(settings.job_id, result.runtime_ms)
+
+    def _session(
+        self, env: StreamExecutionEnvironment, name: str, parallelism: int, *, kafka: bool
+    ) -> SparkSession:
+        deployment = self._deployment
+        conf = {**env.spark_options(), **deployment.spark_conf}
+        master = deployment.master or conf.pop("spark.master", f"local[{max(2, parallelism)}]")
+        return start_session(
+            SessionSettings(
+                app_name=name,
+                master=master,
+                token=deployment.token,
+                conf=conf,
+                jars=connector_jars() if kafka else [],
+                own=deployment.own_spark_conf,
+            )
+        )
+
+    def _deliver(self, output: Output, outputs: Outputs) -> None:
+        """Take what local sinks sent: lines are printed, records go to the program."""
+        if output.channel == PRINT_CHANNEL:
+            sys.stdout.writelines(f"{item.decode()}\n" for item in output.items)
+            sys.stdout.flush()
+            return
+        for item in output.items:
+            outputs.collect(output.channel, pickle.loads(item))  # noqa: S301 - from our own slots
+        if outputs.is_satisfied() and self.master is not None:
+            self.master.stop(cancel=True)
+
+    def _initial_status(self, graph: JobGraph) -> JobStatus:
+        return JobStatus(
+            job_id=self._deployment.job_id,
+            name=graph.name,
+            state=JobState.CREATED,
+            start_ms=self._clock.now_ms(),
+        )
+
+
+_local: list[JobExecutor] = []
+
+
+def _local_executor() -> JobExecutor:
+    """Return this process's local executor; its token is the session's, so there is one."""
+    if not _local:
+        _local.append(JobExecutor(local_deployment()))
+    return _local[0]
+
+
+def execute_locally(
+    graph: JobGraph, configuration: JobConfiguration, env: StreamExecutionEnvironment, /
+) -> JobExecutionResult:
+    """Run a job on this machine (``python job.py``)."""
+    return _local_executor().execute(graph, configuration, env)
+
+
+def local_session(env: StreamExecutionEnvironment) -> SparkSession:
+    """Return the local Spark session."""
+    return _local_executor().session(env)
+
+
+def connector_jars() -> list[Path]:
+    """Return the jars of Spark's Kafka connector: the image's own, else fetched once."""
+    packed = os.environ.get(ENV_JARS)
+    if packed:
+        return sorted(Path(packed).glob("*.jar"))
+    return resolve_jars("spark-kafka", cache_dir())
 
 
 def build_settings(
@@ -204,37 +267,16 @@ def _probe_endpoints(graph: JobGraph) -> None:
             probe()
 
 
-def _output_taker(on_collect: Callable[[str, object], None] | None) -> Callable[[Output], None]:
-    def take(output: Output) -> None:
-        if output.channel == PRINT_CHANNEL:
-            for item in output.items:
-                sys.stdout.write(item.decode() + "\n")
-            sys.stdout.flush()
-        elif on_collect is not None:
-            for item in output.items:
-                on_collect(output.channel, pickle.loads(item))  # noqa: S301 - from our own slots
-
-    return take
-
-
-class _stopping_on_interrupt:  # noqa: N801 - a context manager
-    """Turns SIGINT and SIGTERM into a stop between two epochs, on the main thread only."""
-
-    def __init__(self, master: JobMaster) -> None:
-        self._master = master
-        self._previous: dict[int, object] = {}
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(
-                number, lambda *_: self._master.stop(cancel=False)
-            )
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-
-__all__ = ["build_settings", "execute_job", "session_for", "split_spark_options"]
+@contextmanager
+def stopping_on_signals(master: JobMaster) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a stop between two epochs; does nothing off the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = {n: signal.signal(n, lambda *_: master.stop(cancel=False)) for n in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

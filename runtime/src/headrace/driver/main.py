@@ -33,8 +33,9 @@ from headrace.api.driver import (
     TerminationMessage,
 )
 from headrace.clock import SystemClock
-from headrace.driver import application
+from headrace.datastream.execution import ProgramContext, program_context
 from headrace.driver.deployment import Deployment
+from headrace.driver.execution import JobExecutor
 from headrace.driver.rest import RestServer, build_app
 from headrace.driver.status import StatusBoard
 from headrace.errors import HeadraceError, InvalidConfigError, InvalidProgramError, UserCodeError
@@ -73,13 +74,21 @@ def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
         clock,
     )
     deployment = build_deployment(config, environment)
-    app = application.Application(deployment, config, board)
-    rest = RestServer(build_app(board, deployment.token, app.control), "0.0.0.0", REST_PORT)  # noqa: S104 - a pod's own address
+    executor = JobExecutor(deployment, board)
+    app = build_app(board, deployment.token, lambda: executor.master)
+    rest = RestServer(app, "0.0.0.0", REST_PORT)  # noqa: S104 - a pod's own address
     rest.start()
-    application.install(app)
+    context = ProgramContext(
+        settings=config.config,
+        parallelism=config.parallelism,
+        max_parallelism=config.max_parallelism,
+        execute_job=executor.execute,
+        spark_session=executor.session,
+    )
     try:
-        run_program(config)
-        if not app.executed:
+        with program_context(context):
+            run_program(config)
+        if not executor.executed:
             msg = (
                 "the program ended without running a job, call env.execute() at its end; "
                 f"program={config.program}"
@@ -142,7 +151,6 @@ def build_deployment(config: DriverConfig, environment: Mapping[str, str]) -> De
         rest_port=REST_PORT,
         scratch_dir=SCRATCH_DIR,
         durable=True,
-        config=config.config,
         spark_conf=config.spark_conf,
         restore_path=config.restore_path,
         allow_non_restored_state=config.allow_non_restored_state,

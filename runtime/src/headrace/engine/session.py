@@ -6,6 +6,7 @@ overridden by the user's ``sparkConf``.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from dataclasses import dataclass, field
@@ -115,4 +116,22 @@ def start_session(settings: SessionSettings) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(merged["spark.log.level"])
+    _quieten(session)
     return session
+
+
+def _quieten(session: SparkSession) -> None:
+    """Keep what Headrace reports itself, with the cause, out of the log as stack traces.
+
+    A query is ended by an exception in its callback (`headrace.driver.stream_query`), on purpose.
+    """
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    jvm = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM's logging
+    if jvm is None:
+        return
+    log4j = jvm.org.apache.logging.log4j
+    for name in (
+        "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+        "py4j.ClientServerConnection",
+    ):
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
