@@ -6,14 +6,21 @@ that is not understood is an error with its number, never skipped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from headrace.errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_QUOTES = "\"'"
+_LINE: Final = re.compile(
+    r"""(?P<key>[^\s:#]+) :
+    (?: \s+ (?: "(?P<double>[^"]*)" | '(?P<single>[^']*)' | (?P<plain>[^\s"'#].*?) ) )?
+    (?: \s+ \#.* )? \s*""",
+    re.VERBOSE,
+)
+"""One setting; a comment begins with ``#`` after a space."""
 
 
 def parse_settings(text: str, *, origin: str) -> dict[str, str]:
@@ -31,14 +38,15 @@ def parse_settings(text: str, *, origin: str) -> dict[str, str]:
         content = line.strip()
         if not content or content.startswith("#"):
             continue
-        key, separator, value = content.partition(": ")
-        if not separator or " " in key or line[0].isspace():
+        match = _LINE.fullmatch(line)
+        if match is None:
             msg = f"expected one 'key: value' a line; file={origin} line={number}"
             raise InvalidConfigError(msg)
+        key = match["key"]
         if key in settings:
             msg = f"option is set twice, keep one; file={origin} line={number} key={key}"
             raise InvalidConfigError(msg)
-        settings[key] = _unquoted(value.strip())
+        settings[key] = match["double"] or match["single"] or match["plain"] or ""
     return settings
 
 
@@ -54,9 +62,3 @@ def read_settings(path: Path) -> dict[str, str]:
         msg = f"configuration file cannot be read; path={path} reason={error.strerror}"
         raise InvalidConfigError(msg) from error
     return parse_settings(text, origin=str(path))
-
-
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] in _QUOTES and value[-1] == value[0]:
-        return value[1:-1]
-    return value.partition(" #")[0].rstrip()

@@ -6,8 +6,8 @@ environment variables or files. Layers are merged before: defaults < conf file <
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.config.options.state import BACKEND
 from headrace.config.registry import OPTIONS, find_option, option_keys
@@ -15,14 +15,17 @@ from headrace.config.rules import check_rules
 from headrace.errors import InvalidConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from headrace.config.option import Option
 
 T = TypeVar("T")
 
-STATE_BACKEND_PREFIX = "state.backend."
-STORAGE_PREFIX = "s3."
+SPARK_PREFIX: Final = "spark."
+"""Keys that are Spark's own; they are passed on as they are."""
+
+_STATE_PREFIXES: Final = ("state.backend.", "headrace.state.")
+_STORAGE_PREFIXES: Final = ("s3.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,12 @@ class JobConfiguration:
     Attributes:
         values: key of the option -> value, only for options that were set.
         written_as: key of the option -> the key that the user wrote, for messages.
+        spark: Spark's own options, by key.
     """
 
     values: Mapping[str, object]
     written_as: Mapping[str, str]
+    spark: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, option: Option[T]) -> T:
         """Return the option's value, its default when it was not set."""
@@ -50,41 +55,43 @@ class JobConfiguration:
         return self.written_as.get(option.key, option.key)
 
     def state_backend_options(self) -> dict[str, str]:
-        """Return all ``state.backend.*`` options as text, with defaults, without absent ones.
+        """Return all options of state backends as text, with defaults, without absent ones.
 
         This is ``options`` of `headrace.state.contract.BackendConfig`.
         """
-        return {
-            option.key: option.type.format(value)
-            for option in OPTIONS
-            if option.key.startswith(STATE_BACKEND_PREFIX) and option.key != BACKEND.key
-            for value in [self.get(option)]
-            if value is not None
-        }
+        return {key: text for key, text in self._all(_STATE_PREFIXES) if key != BACKEND.key}
 
     def storage_options(self) -> dict[str, str]:
-        """Return the ``s3.*`` options that were set as text, secrets in clear.
-
-        This is ``options`` of `headrace.checkpoint.storage.opening.open_store`.
-        """
-        by_key = {option.key: option for option in OPTIONS}
-        return {
-            key: by_key[key].type.format(value)
-            for key, value in sorted(self.values.items())
-            if key.startswith(STORAGE_PREFIX) and value is not None
-        }
+        """Return all options of checkpoint storage as text, secrets included: do not log them."""
+        return dict(self._all(_STORAGE_PREFIXES))
 
     def to_text(self) -> dict[str, str]:
         """Return the options that were set as text, secrets hidden, sorted by key."""
-        by_key = {option.key: option for option in OPTIONS}
-        return {
-            key: "******" if by_key[key].sensitive else by_key[key].type.format(value)
-            for key, value in sorted(self.values.items())
+        shown = {
+            option.key: "******" if option.sensitive else option.type.format(self.get(option))
+            for option in OPTIONS
+            if self.is_set(option)
         }
+        return dict(sorted({**shown, **self.spark}.items()))
+
+    def to_settings(self) -> dict[str, str]:
+        """Return the options that were set as `parse_options` takes them, secrets included."""
+        settings = {
+            option.key: option.type.format(self.get(option))
+            for option in OPTIONS
+            if self.is_set(option)
+        }
+        return settings | dict(self.spark)
+
+    def _all(self, prefixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        for option in OPTIONS:
+            value = self.get(option)
+            if value is not None and option.key.startswith(prefixes):
+                yield option.key, option.type.format(value)
 
 
 def parse_options(settings: Mapping[str, str]) -> JobConfiguration:
-    """Parse options by key or alias, without cross-field rules.
+    """Parse options by key or alias, without cross-field rules; ``spark.`` keys are passed on.
 
     Raises:
         InvalidConfigError: an unknown key, a value that its type does not accept, or two spellings
@@ -92,7 +99,10 @@ def parse_options(settings: Mapping[str, str]) -> JobConfiguration:
     """
     values: dict[str, object] = {}
     written_as: dict[str, str] = {}
+    spark = {key: text for key, text in settings.items() if key.startswith(SPARK_PREFIX)}
     for key, text in settings.items():
+        if key in spark:
+            continue
         option = find_option(key)
         value = _parse(option, key, text)
         if option.key in values and values[option.key] != value:
@@ -103,7 +113,7 @@ def parse_options(settings: Mapping[str, str]) -> JobConfiguration:
             raise InvalidConfigError(msg)
         values[option.key] = value
         written_as[option.key] = key
-    return JobConfiguration(values, written_as)
+    return JobConfiguration(values, written_as, spark)
 
 
 def merge_settings(*layers: Mapping[str, str]) -> dict[str, str]:

@@ -90,7 +90,7 @@ HIGH_PRIORITY_RATIO: Final = Option(
     number(0.0, 1.0),
     0.1,
     _ROCKSDB,
-    "Part of a slot's RocksDB memory that is kept for index and filter blocks.",
+    "Part of a slot's RocksDB memory for index and filter blocks; only the default is supported.",
 )
 BLOCK_CACHE_SIZE: Final = Option(
     "state.backend.rocksdb.block.cache-size",
@@ -190,7 +190,7 @@ LOG_LEVEL: Final = Option(
     enumeration(RocksDBLogLevel),
     RocksDBLogLevel.INFO,
     _ROCKSDB,
-    "Level of RocksDB's own info log.",
+    "Level of RocksDB's own info log; only the default is supported.",
 )
 TRANSFER_THREADS: Final = Option(
     "state.backend.rocksdb.checkpoint.transfer.thread.num",

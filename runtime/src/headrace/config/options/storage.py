@@ -17,12 +17,12 @@ S3_ENDPOINT: Final = Option(
     "URL of an S3-compatible server. Not set: AWS.",
 )
 S3_REGION: Final = Option(
-    "s3.endpoint.region",
+    "s3.region",
     optional(STRING),
     None,
     _SECTION,
     "Region. Not set: the environment's.",
-    aliases=("s3.region",),
+    aliases=("s3.endpoint.region",),
 )
 S3_PATH_STYLE: Final = Option(
     "s3.path.style.access",
@@ -50,5 +50,20 @@ S3_SECRET_KEY: Final = Option(
     aliases=("s3.secret.key",),
     sensitive=True,
 )
+S3_SESSION_TOKEN: Final = Option(
+    "s3.session-token",
+    optional(STRING),
+    None,
+    _SECTION,
+    "Session token of temporary credentials.",
+    sensitive=True,
+)
 
-OPTIONS: Final = (S3_ENDPOINT, S3_REGION, S3_PATH_STYLE, S3_ACCESS_KEY, S3_SECRET_KEY)
+OPTIONS: Final = (
+    S3_ENDPOINT,
+    S3_REGION,
+    S3_PATH_STYLE,
+    S3_ACCESS_KEY,
+    S3_SECRET_KEY,
+    S3_SESSION_TOKEN,
+)

@@ -1,0 +1,1 @@
+"""Tests of options: notations, keys, rules, layers, reference page."""

@@ -1,0 +1,1 @@
+"""Tests of the job API: PyFlink's surface, and the graph that programs build."""
