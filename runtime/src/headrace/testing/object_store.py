@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import random  # noqa: TID251 - seeded by the caller
 import threading
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from headrace.checkpoint.storage.digest import digest_of
 from headrace.checkpoint.storage.guarantees import check_guarantees
@@ -29,6 +30,9 @@ from headrace.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+
+R = TypeVar("R")
 
 
 class Operation(enum.Enum):
@@ -54,6 +58,8 @@ class Fault(enum.Enum):
     """It fails and has no effect."""
     REPLY_LOST = "reply-lost"
     """It takes effect and fails all the same."""
+    DELAYED = "delayed"
+    """It fails now and takes effect at any later time: a request that outlived its timeout."""
 
 
 class Faults:
@@ -63,6 +69,10 @@ class Faults:
         """Return what shall go wrong with this operation."""
         del operation, path
         return Fault.NONE
+
+    def delay(self, effect: Callable[[], None]) -> None:
+        """Take the effect of a delayed operation; to drop it means that it never happens."""
+        del effect
 
 
 @dataclass
@@ -143,75 +153,98 @@ class MemoryStore:
 
     def put(self, path: str, data: bytes) -> None:
         """Write an object, replacing what is there."""
-        with self._operation(Operation.PUT, path):
-            self.bucket.objects[path] = (data, self._now_ms())
+        self._perform(Operation.PUT, path, lambda: self._write(path, data))
 
     def put_file(self, path: str, source: Path) -> ContentDigest:
         """Write an object from a local file; the path must be new."""
         with opened_source(source) as file:
             data = file.read()
-        with self._operation(Operation.PUT, path):
+
+        def write_new() -> None:
             if path in self.bucket.objects:
                 msg = f"a file would replace another; path={path}"
                 raise InternalError(msg)
-            self.bucket.objects[path] = (data, self._now_ms())
+            self._write(path, data)
+
+        self._perform(Operation.PUT, path, write_new)
         return digest_of(data)
 
     def create(self, path: str, data: bytes) -> None:
         """Write an object if and only if there is none."""
-        with self._operation(Operation.CREATE, path):
+
+        def write_if_absent() -> None:
             if path in self.bucket.objects and self.bucket.objects[path][0] != data:
                 msg = f"object exists already; path={path}"
                 raise ObjectExistsError(msg)
-            self.bucket.objects[path] = (data, self._now_ms())
+            self._write(path, data)
+
+        self._perform(Operation.CREATE, path, write_if_absent)
 
     def get(self, path: str) -> bytes:
         """Read an object."""
-        with self._operation(Operation.GET, path):
+
+        def read() -> bytes:
             if path not in self.bucket.objects:
                 msg = f"object does not exist; path={path}"
                 raise ObjectMissingError(msg)
             return self.bucket.objects[path][0]
 
+        return self._perform(Operation.GET, path, read)
+
     def get_file(self, path: str, target: Path) -> ContentDigest:
         """Read an object into a new local file."""
         data = self.get(path)
-        return write_new_file(target, lambda file: _write(file, data))
+        return write_new_file(target, lambda file: _fill(file, data))
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in path order, as they were at the time of the call."""
-        with self._operation(Operation.LIST, prefix or "."):
-            found = [
-                ObjectInfo(path, len(data), modified_ms)
-                for path, (data, modified_ms) in sorted(self.bucket.objects.items())
-                if path.startswith(prefix)
-            ]
-        return iter(found)
+
+        def read() -> Iterator[ObjectInfo]:
+            return iter(
+                [
+                    ObjectInfo(path, len(data), modified_ms)
+                    for path, (data, modified_ms) in sorted(self.bucket.objects.items())
+                    if path.startswith(prefix)
+                ]
+            )
+
+        return self._perform(Operation.LIST, prefix or ".", read)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects, each one an operation of its own."""
         for path in paths:
-            with self._operation(Operation.DELETE, path):
-                self.bucket.objects.pop(path, None)
+            self._perform(Operation.DELETE, path, functools.partial(self._remove, path))
 
     def check(self) -> None:
         """Check the guarantees."""
         check_guarantees(self)
 
-    @contextlib.contextmanager
-    def _operation(self, operation: Operation, path: str) -> Iterator[None]:
+    def _write(self, path: str, data: bytes) -> None:
+        self.bucket.objects[path] = (data, self._now_ms())
+
+    def _remove(self, path: str) -> None:
+        self.bucket.objects.pop(path, None)
+
+    def _perform(self, operation: Operation, path: str, effect: Callable[[], R]) -> R:
         if operation is not Operation.LIST:
             checked_path(path)
         fault = self.faults.choose(operation, path)
-        if fault is not Fault.REFUSED:
+        if fault in {Fault.NONE, Fault.REPLY_LOST}:
             with self.bucket.lock:
                 self.calls[operation] += 1
-                yield
-        if fault is not Fault.NONE:
-            msg = f"injected fault; operation={operation.value} fault={fault.value} path={path}"
-            raise StorageUnavailableError(msg)
+                result = effect()
+            if fault is Fault.NONE:
+                return result
+        elif fault is Fault.DELAYED:
+            self.faults.delay(functools.partial(self._land, effect))
+        msg = f"injected fault; operation={operation.value} fault={fault.value} path={path}"
+        raise StorageUnavailableError(msg)
+
+    def _land(self, effect: Callable[[], object]) -> None:
+        with self.bucket.lock, contextlib.suppress(ObjectExistsError):
+            effect()
 
 
-def _write(file: IO[bytes], data: bytes) -> ContentDigest:
+def _fill(file: IO[bytes], data: bytes) -> ContentDigest:
     file.write(data)
     return digest_of(data)

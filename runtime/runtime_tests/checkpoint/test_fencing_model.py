@@ -1,0 +1,213 @@
+"""The fencing protocol under every interleaving that fits: real code, one operation at a time.
+
+After each operation `World.check` asserts that a coordinator that started now would restore a
+checkpoint whose files all exist, and which continues the committed output exactly. In the end an
+undisturbed coordinator finishes the job, so that nobody is left stuck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.errors import StorageUnavailableError
+from runtime_tests.checkpoint.fencing_world import World, coordinator
+from runtime_tests.checkpoint.interleaving import Actor, Directive
+
+pytestmark = pytest.mark.property
+
+
+class Run:
+    """One world with its actors."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.actors: list[Actor] = []
+        self.trace: list[str] = []
+
+    def spawn(self, checkpoints: int) -> Actor:
+        actor = Actor(f"c{len(self.actors)}", coordinator(self.world, checkpoints))
+        self.actors.append(actor)
+        return actor
+
+    def step(self, actor: Actor, directive: Directive = Directive.RUN) -> None:
+        operation = actor.waits_for
+        self.trace.append(f"{actor.name}: {operation} [{directive.value}]")
+        actor.step(directive)
+        try:
+            if actor.failure is not None:
+                raise actor.failure  # noqa: TRY301 - of the actor's thread, with our trace added
+            if not operation.startswith(("get ", "list ")):
+                self.world.check()
+        except StorageUnavailableError:
+            pass  # a life that storage failed at an unlucky moment: it ends, as a process would
+        except BaseException as error:
+            error.add_note("\n".join(self.trace))
+            raise
+
+    def land(self, actor: Actor) -> None:
+        """Let the oldest delayed operation of an actor, dead or alive, take effect."""
+        if actor.late:
+            self.trace.append(f"{actor.name}: a delayed operation lands")
+            actor.late.pop(0)()
+            self.world.check()
+
+    def run(self, actor: Actor, steps: int | None = None) -> int:
+        done = 0
+        while not actor.finished and (steps is None or done < steps):
+            self.step(actor)
+            done += 1
+        return done
+
+    def finish(self) -> None:
+        """Let everybody end, then one more coordinator alone: it must come through."""
+        for actor in self.actors:
+            self.run(actor)
+            while actor.late:
+                self.land(actor)
+        before = len(self.world.output)
+        self.run(self.spawn(2))
+        assert self.world.output == list(range(1, len(self.world.output) + 1))
+        assert len(self.world.output) >= before + 2
+
+    def end(self) -> None:
+        for actor in self.actors:
+            actor.end()
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    run = Run()
+    yield run
+    run.end()
+
+
+def test_a_coordinator_alone_commits_every_epoch_once(run: Run) -> None:
+    run.run(run.spawn(4))
+    assert run.world.output == [1, 2, 3, 4]
+
+
+def test_coordinators_one_after_the_other_continue_each_other(run: Run) -> None:
+    for _ in range(3):
+        run.run(run.spawn(2))
+    assert run.world.output == [1, 2, 3, 4, 5, 6]
+    assert run.world.generations_run == [1, 2, 3]
+
+
+def steps_of_one_life(checkpoints: int) -> int:
+    run = Run()
+    try:
+        return run.run(run.spawn(checkpoints))
+    finally:
+        run.end()
+
+
+def explore(switches: list[tuple[int, int]], checkpoints: list[int]) -> None:
+    """Run actors by turns: each switch is (actor, steps); then all to their ends, in order."""
+    run = Run()
+    try:
+        for index, steps in switches:
+            while len(run.actors) <= index:
+                run.spawn(checkpoints[len(run.actors)])
+            run.run(run.actors[index], steps)
+        run.finish()
+    finally:
+        run.end()
+
+
+@pytest.mark.parametrize("first_switch", range(steps_of_one_life(2)))
+def test_a_deposed_coordinator_does_no_harm_wherever_the_two_switch(first_switch: int) -> None:
+    """Old stops anywhere, new runs up to anywhere, old goes on to its end, then new."""
+    for second_switch in range(1, steps_of_one_life(1) + 4):
+        explore([(0, first_switch), (1, second_switch), (0, 1000)], [2, 1])
+
+
+@pytest.mark.parametrize("first_switch", range(steps_of_one_life(2)))
+def test_a_successor_that_died_before_its_start_was_recorded_does_no_harm(
+    first_switch: int,
+) -> None:
+    """Old stops anywhere, a second one dies at any step of its start, a third takes over."""
+    for death in range(1, 8):
+        run = Run()
+        try:
+            old = run.spawn(2)
+            run.run(old, first_switch)
+            second = run.spawn(1)
+            run.run(second, death)
+            second.end()
+            run.run(run.spawn(1), 12)
+            run.finish()
+        finally:
+            run.end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_switch", range(2, steps_of_one_life(2), 2))
+def test_three_coordinators_do_no_harm_wherever_they_switch(first_switch: int) -> None:
+    for second in range(1, 16):
+        for third in range(1, 16):
+            explore([(0, first_switch), (1, second), (2, third), (0, 1000), (1, 1000)], [2, 1, 1])
+
+
+_DIRECTIVES = st.sampled_from(
+    [Directive.RUN] * 20
+    + [Directive.CRASH, Directive.REFUSE, Directive.LOSE_REPLY, Directive.DELAY]
+)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+@given(st.lists(st.tuples(st.integers(0, 9), _DIRECTIVES), min_size=20, max_size=150))
+def test_output_is_exactly_once_under_random_switches_crashes_and_storage_failures(
+    choices: list[tuple[int, Directive]],
+) -> None:
+    """Up to three coordinators live at once; one that ended is followed by another."""
+    run = Run()
+    try:
+        for drawn, directive in choices:
+            if drawn == 9:  # a delayed request of anybody arrives
+                for actor in run.actors:
+                    run.land(actor)
+            choice = drawn % 3
+            alive = [actor for actor in run.actors if not actor.finished]
+            if len(alive) <= choice and len(run.actors) < 9:
+                alive.append(run.spawn(3))
+            if alive:
+                run.step(alive[choice % len(alive)], directive)
+        run.finish()
+    finally:
+        run.end()
+
+
+def _run_until(run: Run, actor: Actor, operation: str) -> None:
+    while not actor.finished and not actor.waits_for.startswith(operation):
+        run.step(actor)
+
+
+def test_a_late_deletion_never_hits_a_number_that_was_used_again(run: Run) -> None:
+    """Two cleaners see one orphan; the first is slow; the second deletes it and goes on.
+
+    Generation 1 is about to write chk-2. Generation 2 starts, generation 3 starts; only then the
+    orphan appears, both see it, 3 deletes it and publishes the same number, and 2 wakes up.
+    """
+    zombie = run.spawn(2)
+    _run_until(run, zombie, "put chk-2/")
+    slow = run.spawn(1)
+    _run_until(run, slow, "list .")
+    run.step(slow)
+    _run_until(run, slow, "list .")  # the listing of its clean-up, after its last look at the fence
+    fast = run.spawn(3)
+    _run_until(run, fast, "list .")
+    run.step(fast)  # sees no orphan, so 2 is its first number
+    _run_until(run, zombie, "create chk-2/_metadata")
+    run.step(zombie)  # the orphan appears
+    run.step(slow)
+    _run_until(run, slow, "delete chk-2/_metadata")
+    _run_until(run, fast, "put generations/0000000003/latest")
+    run.run(slow)
+    run.run(fast)
+    run.finish()
