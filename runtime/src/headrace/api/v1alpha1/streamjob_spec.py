@@ -263,7 +263,7 @@ def field_effects() -> dict[str, Effect]:
     Raises:
         TypeError: a field declares no effect or several.
     """
-    effects: dict[str, Effect] = Field(default={})
+    effects: dict[str, Effect] = {}
     for name, field in StreamJobSpec.model_fields.items():
         declared = [item for item in field.metadata if isinstance(item, Effect)]
         if len(declared) != 1:

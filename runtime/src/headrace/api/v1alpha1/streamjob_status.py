@@ -153,15 +153,30 @@ class Outcome(StatusModel):
     """When it was noticed."""
 
 
+class DriverPhase(enum.StrEnum):
+    """What the operator is about to do, or has done, with the driver pod."""
+
+    ABSENT = "Absent"
+    """No driver is expected."""
+    STARTING = "Starting"
+    """A driver is about to be created, or was and has not been seen yet."""
+    PRESENT = "Present"
+    """The driver was seen; when it is gone, it was lost."""
+    STOPPING = "Stopping"
+    """The driver is about to be deleted, or was and is not gone yet."""
+
+
 class DriverRecord(StatusModel):
     """The operator's memory of the job's drivers, written before it acts."""
 
+    phase: DriverPhase = DriverPhase.ABSENT
+    """Intent or fact about the driver pod."""
     attempt: int = 0
     """Drivers started so far."""
     pod_uid: str | None = None
-    """The pod that is expected to be there; absent while none is."""
+    """The pod that was last seen."""
     started_at: AwareDatetime | None = None
-    """When the last one was created."""
+    """When the last one was asked for."""
     failures: int = 0
     """Drivers that failed in a row, without a healthy time between."""
     retry_at: AwareDatetime | None = None

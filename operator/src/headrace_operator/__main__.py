@@ -1,0 +1,5 @@
+"""``python -m headrace_operator``."""
+
+from headrace_operator.cli import app
+
+app()

@@ -1,0 +1,108 @@
+"""Kopf glue: watches become notices to the supervisor. No decision is made here.
+
+Only event handlers are used: kopf keeps no state of its own on the objects (no annotations, no
+finalizer), and a lost event costs no more than the time to the next resync.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+
+import kopf
+from prometheus_client import start_http_server
+
+from headrace.api.names import GROUP, LABEL_JOB, LABEL_ROLE, VERSION
+from headrace_operator.clock import SystemClock
+from headrace_operator.kube.api import Kind, Manifest
+from headrace_operator.kube.client import KubeClient, connect
+from headrace_operator.metrics import Metrics
+from headrace_operator.observe.driver import HttpDriverClient
+from headrace_operator.reconcile.actor import Tools
+from headrace_operator.reconcile.events import EventRecorder
+from headrace_operator.reconcile.execute import Executor
+from headrace_operator.reconcile.supervisor import Supervisor
+from headrace_operator.resources.secrets import TOKEN_BYTES
+from headrace_operator.settings import Settings
+
+WATCHED_KINDS = (Kind.POD, Kind.SERVICE, Kind.CONFIG_MAP)
+"""Objects whose changes are noticed at once; the others are looked at with every resync."""
+
+WATCH_SERVER_TIMEOUT_S = 240
+WATCH_CLIENT_TIMEOUT_S = 270
+"""A watch is renewed before a silent network can make it deaf for long."""
+
+
+class Glue:
+    """The handlers of one operator process and what they share."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._supervisor: Supervisor | None = None
+        self._kube: KubeClient | None = None
+        self._driver_client: HttpDriverClient | None = None
+
+    def registry(self) -> kopf.OperatorRegistry:
+        """Return the handlers for `kopf.run`."""
+        registry = kopf.OperatorRegistry()
+        kopf.on.startup(registry=registry)(self.start)
+        kopf.on.cleanup(registry=registry)(self.stop)
+        kopf.on.event(GROUP, VERSION, Kind.STREAM_JOB.plural, registry=registry)(self.notice_job)
+        for kind in WATCHED_KINDS:
+            kopf.on.event("", "v1", kind.plural, registry=registry)(self.notice_object)
+        return registry
+
+    async def start(self, settings: kopf.OperatorSettings, **_: object) -> None:
+        """Configure kopf and make what the actors work with."""
+        settings.posting.enabled = False
+        settings.scanning.disabled = bool(self._settings.namespaces)
+        settings.watching.server_timeout = WATCH_SERVER_TIMEOUT_S
+        settings.watching.client_timeout = WATCH_CLIENT_TIMEOUT_S
+        for kind in WATCHED_KINDS:
+            settings.watching.label_selectors["", "v1", kind.plural] = LABEL_JOB
+        self._kube = KubeClient(await connect())
+        self._driver_client = HttpDriverClient(timeout_s=self._settings.poll_timeout_s)
+        instance = os.environ.get("POD_NAME") or os.uname().nodename
+        recorder = EventRecorder(self._kube, instance)
+        new_token = functools.partial(secrets.token_urlsafe, TOKEN_BYTES)
+        tools = Tools(
+            kube=self._kube,
+            driver_client=self._driver_client,
+            executor=Executor(self._kube, recorder, new_token),
+            settings=self._settings,
+            clock=SystemClock(),
+            metrics=self._metrics,
+        )
+        self._supervisor = Supervisor(tools)
+        if self._settings.metrics_port:
+            start_http_server(self._settings.metrics_port, registry=self._metrics.registry)
+
+    async def stop(self, **_: object) -> None:
+        """End the actors and close the connections."""
+        if self._supervisor is not None:
+            await self._supervisor.stop()
+        if self._driver_client is not None:
+            await self._driver_client.close()
+        if self._kube is not None:
+            await self._kube.close()
+
+    async def notice_job(
+        self, body: kopf.Body, namespace: str | None, name: str, **_: object
+    ) -> None:
+        """A StreamJob appeared, changed or went."""
+        if self._supervisor is not None and namespace is not None:
+            self._supervisor.notice_job(namespace, name, _manifest(body))
+            self._supervisor.show()
+
+    async def notice_object(self, body: kopf.Body, namespace: str | None, **_: object) -> None:
+        """A labelled pod, Service or ConfigMap appeared, changed or went."""
+        labels = body.metadata.labels
+        job, role = labels.get(LABEL_JOB, ""), labels.get(LABEL_ROLE, "")
+        if self._supervisor is not None and namespace is not None and job:
+            self._supervisor.notice_object(namespace, job, role, _manifest(body))
+
+
+def _manifest(body: kopf.Body) -> Manifest:
+    return dict(body)

@@ -1,0 +1,217 @@
+"""One task for each job: observe, validate, diff, reconcile, again and again.
+
+A turn runs every phase. It is due when something of the job changed, when its driver is to be asked
+again, or when everything is to be read anew. Turns of one job never overlap; those of different
+jobs do, so a driver that does not answer holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from headrace.api.names import CONTAINER_EXECUTOR
+from headrace.api.v1alpha1 import LifecycleState, StreamJobStatus
+from headrace_operator.clock import Clock
+from headrace_operator.kube.api import ClusterError, ConflictError, KubeApi, Manifest
+from headrace_operator.metrics import Metrics
+from headrace_operator.observe.collect import (
+    SIGHTING_S,
+    DriverWatch,
+    Snapshot,
+    observe_job,
+    read_snapshot,
+)
+from headrace_operator.observe.driver import DriverClient
+from headrace_operator.observe.facts import Facts, PodProblem, Refusal
+from headrace_operator.observe.pods import observe_pod
+from headrace_operator.reconcile.decide import Decision, decide
+from headrace_operator.reconcile.execute import Executor, resource_version
+from headrace_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_HASTE_S: Final = 0.1
+_HASTE_S_MAX: Final = 10.0
+"""Turns that act follow each other quickly at first, ever slower if they do not come to rest."""
+_TROUBLE_S: Final = 1.0
+_TROUBLE_S_MAX: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What an actor works with; shared by all of them."""
+
+    kube: KubeApi
+    driver_client: DriverClient
+    executor: Executor
+    settings: Settings
+    clock: Clock
+    metrics: Metrics
+
+
+class JobActor:
+    """Reconciles one job until it is gone.
+
+    Args:
+        namespace, name: of the StreamJob.
+        tools: shared by all actors.
+    """
+
+    def __init__(self, namespace: str, name: str, tools: Tools) -> None:
+        self._namespace = namespace
+        self._name = name
+        self._tools = tools
+        self._driver = DriverWatch(tools.driver_client)
+        self._wake = asyncio.Event()
+        self._is_dirty = True
+        self._snapshot: Snapshot | None = None
+        self._refusal: Refusal | None = None
+        self._sightings: dict[str, tuple[datetime, PodProblem]] = {}
+        self._own_version = ""
+        self._written_at: datetime | None = None
+        self._haste = 0
+        self._troubles = 0
+        self.lifecycle = LifecycleState.CREATED
+
+    def notice_job(self, manifest: Manifest) -> None:
+        """The StreamJob changed; what we wrote ourselves is no news."""
+        if resource_version(manifest) != self._own_version:
+            self.notice()
+
+    def notice_executor(self, manifest: Manifest) -> None:
+        """An executor pod changed; its trouble is kept, since Spark removes pods that failed."""
+        pod = observe_pod(manifest, CONTAINER_EXECUTOR)
+        if pod.problem is not None:
+            self._sightings[pod.uid] = (self._tools.clock.now(), pod.problem)
+        self.notice()
+
+    def notice(self) -> None:
+        """Something of the job changed: read everything and decide."""
+        self._is_dirty = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Take turns until the job is gone."""
+        while True:
+            self._wake.clear()
+            pause_s = await self._guarded_turn()
+            if pause_s is None:
+                return
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause_s)
+            except TimeoutError:
+                continue
+
+    async def _guarded_turn(self) -> float | None:
+        """One turn; whatever goes wrong in it concerns this job alone and is tried again."""
+        metrics = self._tools.metrics
+        try:
+            with metrics.turn_seconds.time():
+                pause_s = await self.turn()
+        except ConflictError as error:
+            logger.info("changed meanwhile, looking again: %s", error)
+            metrics.turns.labels("conflict").inc()
+            return self._look_again()
+        except ClusterError as error:
+            logger.warning("turn failed: job=%s/%s cause=%s", self._namespace, self._name, error)
+            metrics.turns.labels("cluster_error").inc()
+            return self._after_trouble()
+        except Exception:
+            logger.exception("turn failed: job=%s/%s", self._namespace, self._name)
+            metrics.turns.labels("error").inc()
+            return self._after_trouble()
+        metrics.turns.labels("ok").inc()
+        self._troubles = 0
+        return pause_s
+
+    def _after_trouble(self) -> float:
+        self._is_dirty = True
+        self._troubles += 1
+        return float(min(_TROUBLE_S * 2 ** min(self._troubles - 1, 10), _TROUBLE_S_MAX))
+
+    def _look_again(self) -> float:
+        self._is_dirty = True
+        self._haste += 1
+        return float(min(_HASTE_S * 2 ** min(self._haste - 1, 10), _HASTE_S_MAX))
+
+    async def turn(self) -> float | None:
+        """Observe, decide, act; return the pause until the next turn, None when the job is gone.
+
+        Raises:
+            ClusterError: the cluster did not answer, or the job changed meanwhile.
+        """
+        facts = await self._observe()
+        if facts is None or self._snapshot is None:
+            return None
+        decision = decide(facts, self._tools.settings)
+        self.lifecycle = decision.status.lifecycle_state
+        return await self._carry_out(facts, self._snapshot, decision)
+
+    async def _observe(self) -> Facts | None:
+        tools, now = self._tools, self._tools.clock.now()
+        resync = timedelta(seconds=tools.settings.resync_interval_s)
+        snapshot = self._snapshot
+        if snapshot is None or self._is_dirty or now - snapshot.taken_at >= resync:
+            self._is_dirty = False
+            snapshot = self._snapshot = await read_snapshot(
+                tools.kube, self._namespace, self._name, now, tools.settings.pod_trouble_delay_s
+            )
+        if snapshot is None:
+            return None
+        rest = await self._driver.ask(snapshot.driver, snapshot.job.job_id, now)
+        return Facts(
+            job=snapshot.job,
+            now=now,
+            driver=snapshot.driver,
+            executors=snapshot.executors,
+            rest=rest,
+            objects=snapshot.objects,
+            token_uid=snapshot.token_uid,
+            refusal=self._refusal,
+            sightings=self._recent_sightings(now),
+        )
+
+    def _recent_sightings(self, now: datetime) -> tuple[PodProblem, ...]:
+        oldest = now - timedelta(seconds=SIGHTING_S)
+        self._sightings = {uid: seen for uid, seen in self._sightings.items() if seen[0] > oldest}
+        return tuple(problem for _, problem in self._sightings.values())
+
+    async def _carry_out(self, facts: Facts, snapshot: Snapshot, decision: Decision) -> float:
+        tools, now = self._tools, facts.now
+        write = self._is_worth_writing(facts.job.status, decision.status, now)
+        if not write and not decision.actions and not decision.events:
+            self._haste = 0
+            return decision.wake_after_s
+        done = await tools.executor.execute(snapshot, decision, now, write_status=write)
+        if write:
+            self._written_at = now
+            tools.metrics.status_writes.inc()
+        for action in decision.actions:
+            tools.metrics.actions.labels(type(action).__name__).inc()
+        self._own_version = resource_version(done.manifest)
+        self._snapshot = replace(snapshot, manifest=done.manifest, job=observe_job(done.manifest))
+        if done.acted:
+            self._refusal = done.refusal
+        if done.refusal is not None:
+            tools.metrics.refusals.inc()
+            self._is_dirty = True
+            return tools.settings.retry_interval_s
+        if done.acted:
+            return self._look_again()
+        self._haste = 0
+        return decision.wake_after_s
+
+    def _is_worth_writing(
+        self, before: StreamJobStatus, after: StreamJobStatus, now: datetime
+    ) -> bool:
+        """Nothing is written when nothing changed, and fleeting figures only now and then."""
+        if before == after:
+            return False
+        if after.model_copy(update={"source_lag": before.source_lag}) != before:
+            return True
+        interval = timedelta(seconds=self._tools.settings.volatile_status_interval_s)
+        return self._written_at is None or now - self._written_at >= interval

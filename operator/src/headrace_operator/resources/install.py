@@ -1,0 +1,206 @@
+"""The operator's own objects: namespace, account, roles, Deployment, metrics Service; pure.
+
+Rights follow from what it does. It may create and read single Secrets but not list them, and it
+holds the rights that it grants to drivers, because Kubernetes lets nobody grant more than he has.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.api.names import (
+    APP_NAME,
+    GROUP,
+    LABEL_APP_COMPONENT,
+    LABEL_APP_NAME,
+    MANAGER,
+)
+from headrace_operator.kube.api import Manifest
+from headrace_operator.resources.access import DRIVER_RULES
+from headrace_operator.resources.security import (
+    container_security_context,
+    pod_security_context,
+)
+from headrace_operator.settings import Settings
+
+DEFAULT_IMAGE: Final = "registry.local/headrace-operator:dev"
+DEFAULT_NAMESPACE: Final = "headrace-system"
+
+_LABELS: Final = {LABEL_APP_NAME: APP_NAME, LABEL_APP_COMPONENT: "operator"}
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+JOB_RULES: Final[list[dict[str, list[str]]]] = [
+    {"apiGroups": [GROUP], "resources": ["streamjobs"], "verbs": ["get", "list", "patch", "watch"]},
+    {"apiGroups": [GROUP], "resources": ["streamjobs/status"], "verbs": ["get", "patch", "update"]},
+    {"apiGroups": [GROUP], "resources": ["streamjobs/finalizers"], "verbs": ["update"]},
+    *DRIVER_RULES,
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete", "get"]},
+    {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "verbs": ["create", "delete", "get", "list", "patch"],
+    },
+    {
+        "apiGroups": [_RBAC],
+        "resources": ["rolebindings", "roles"],
+        "verbs": ["create", "delete", "get", "list", "patch"],
+    },
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "get", "list", "patch"]},
+]
+"""What reconciling jobs takes, in each namespace that is served."""
+
+CLUSTER_RULES: Final[list[dict[str, list[str]]]] = [
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["get", "list", "watch"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
+]
+"""What noticing new namespaces and definitions takes; only when the whole cluster is served."""
+
+
+def build_install(
+    *,
+    image: str = DEFAULT_IMAGE,
+    install_namespace: str = DEFAULT_NAMESPACE,
+    namespaces: tuple[str, ...] = (),
+    pull_policy: str = "IfNotPresent",
+) -> tuple[Manifest, ...]:
+    """Return everything that installs the operator, without the CRDs.
+
+    Args:
+        image: of the operator.
+        install_namespace: where it lives.
+        namespaces: namespaces to serve by Roles alone; none = the whole cluster.
+        pull_policy: of the image.
+    """
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": install_namespace, "labels": _LABELS},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": _metadata(install_namespace),
+        },
+        *_access(install_namespace, namespaces),
+        _deployment(image, install_namespace, namespaces, pull_policy),
+        _metrics_service(install_namespace),
+    )
+
+
+def _metadata(namespace: str | None) -> dict[str, object]:
+    metadata: dict[str, object] = {"name": MANAGER, "labels": dict(_LABELS)}
+    if namespace is not None:
+        metadata["namespace"] = namespace
+    return metadata
+
+
+def _access(install_namespace: str, namespaces: tuple[str, ...]) -> list[Manifest]:
+    if not namespaces:
+        rules = [*JOB_RULES, *CLUSTER_RULES]
+        return _role_and_binding("ClusterRole", None, rules, install_namespace)
+    return [
+        manifest
+        for namespace in namespaces
+        for manifest in _role_and_binding("Role", namespace, JOB_RULES, install_namespace)
+    ]
+
+
+def _role_and_binding(
+    kind: str,
+    namespace: str | None,
+    rules: list[dict[str, list[str]]],
+    install_namespace: str,
+) -> list[Manifest]:
+    subject = {"kind": "ServiceAccount", "name": MANAGER, "namespace": install_namespace}
+    return [
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": kind,
+            "metadata": _metadata(namespace),
+            "rules": rules,
+        },
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": _metadata(namespace),
+            "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": MANAGER},
+            "subjects": [subject],
+        },
+    ]
+
+
+def _deployment(
+    image: str, install_namespace: str, namespaces: tuple[str, ...], pull_policy: str
+) -> Manifest:
+    options = [f"--namespace={namespace}" for namespace in namespaces] or ["--all-namespaces"]
+    settings = Settings()
+    container: dict[str, object] = {
+        "name": "operator",
+        "image": image,
+        "imagePullPolicy": pull_policy,
+        "command": ["headrace", "operator", *options],
+        "env": [
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+        "ports": [
+            {"name": "health", "containerPort": settings.health_port},
+            {"name": "metrics", "containerPort": settings.metrics_port},
+        ],
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "health"},
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
+        "readinessProbe": {
+            "httpGet": {"path": "/healthz", "port": "health"},
+            "periodSeconds": 5,
+            "timeoutSeconds": 5,
+        },
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "192Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": {**container_security_context(), "readOnlyRootFilesystem": True},
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - a volume
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(install_namespace),
+        "spec": {
+            "replicas": 1,
+            # Two could do no harm, only the same work twice.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": dict(_LABELS)},
+            "template": {
+                "metadata": {"labels": dict(_LABELS)},
+                "spec": {
+                    "serviceAccountName": MANAGER,
+                    "enableServiceLinks": False,
+                    "securityContext": pod_security_context(),
+                    "containers": [container],
+                    "volumes": [{"name": "tmp", "emptyDir": {}}],
+                },
+            },
+        },
+    }
+
+
+def _metrics_service(install_namespace: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(install_namespace),
+        "spec": {
+            "selector": dict(_LABELS),
+            "ports": [
+                {"name": "metrics", "port": Settings().metrics_port, "targetPort": "metrics"}
+            ],
+        },
+    }
