@@ -70,7 +70,7 @@ def decode(data: bytes) -> object:
     """
     try:
         value, end = _decode(data, 0)
-    except (struct.error, IndexError, ValueError, OverflowError, ArithmeticError) as error:
+    except (struct.error, IndexError, ValueError, ArithmeticError, RecursionError) as error:
         msg = f"canonical bytes cannot be decoded; length={len(data)}"
         raise CorruptStateError(msg) from error
     if end != len(data):

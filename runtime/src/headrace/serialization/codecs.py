@@ -199,7 +199,9 @@ def _to_date(value: object) -> object:
 
 
 def _to_time(value: object) -> object:
-    return value if isinstance(value, dt.time) and value.tzinfo is None else None
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        return None
+    return canonical.canonical(value)
 
 
 def _to_timestamp(value: object) -> object:

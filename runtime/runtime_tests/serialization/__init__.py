@@ -1,0 +1,1 @@
+"""Tests of serializers: bytes, hashes, compatibility of stored types."""

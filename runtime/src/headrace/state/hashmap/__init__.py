@@ -1,0 +1,1 @@
+"""The in-memory backend: rows in dictionaries, full snapshots."""

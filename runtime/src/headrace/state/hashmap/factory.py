@@ -1,0 +1,50 @@
+"""Opens in-memory backends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import CorruptStateError
+from headrace.state.backend import CachedStateBackend
+from headrace.state.hashmap.row_file import SUFFIX, read_row_file
+from headrace.state.hashmap.storage import HashmapStorage
+from headrace.state.rows import key_group_of
+from headrace.state.schemas import check_key_type, merge_schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.keygroups import KeyGroupRange
+    from headrace.state.contract import BackendConfig, RestoreSource
+
+
+class HashmapBackendFactory:
+    """`KeyedStateBackendFactory` for ``state.backend.type: hashmap``."""
+
+    def open(
+        self, config: BackendConfig[object], sources: Sequence[RestoreSource]
+    ) -> CachedStateBackend:
+        """Open a backend; see the protocol. All rows are read into memory."""
+        check_key_type(sources, config.key_serializer, config.operator_uid)
+        schemas = merge_schemas(sources, config.operator_uid)
+        storage = HashmapStorage()
+        for source in sources:
+            kept = source.key_group_range.intersection(config.key_group_range)
+            if kept is not None:
+                _read(source, kept, storage)
+        # Half for objects; the rows themselves grow with the state, whatever the budget says.
+        return CachedStateBackend(config, storage, schemas, config.managed_memory_bytes // 2)
+
+
+def _read(source: RestoreSource, kept: KeyGroupRange, storage: HashmapStorage) -> None:
+    missing = {schema.name for schema in source.schemas}
+    for path in sorted(source.directory.glob(f"*{SUFFIX}")):
+        name, rows = read_row_file(path)
+        storage.rows(name).write(item for item in rows if key_group_of(item[0]) in kept)
+        missing.discard(name)
+    if missing:
+        msg = (
+            "stored state lacks files, restore another checkpoint; "
+            f"states={sorted(missing)} directory={source.directory}"
+        )
+        raise CorruptStateError(msg)
