@@ -24,6 +24,7 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -99,6 +100,9 @@ class KafkaBroker:
         self._port, self._controller_port, self._sasl_port = _free_ports(3)
         self._process: subprocess.Popen[bytes] | None = None
         self._formatted = False
+        # The kernel's parent-death signal follows the *thread* that started the child, and tests
+        # restart a broker from short-lived ones: one thread, alive until the end, starts them all.
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="kafka-broker-spawner")
 
     @property
     def bootstrap_servers(self) -> str:
@@ -138,14 +142,7 @@ class KafkaBroker:
             raise InternalError(msg)
         if not self._formatted:
             self._format()
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - the command is built here
-                self._command("kafka.Kafka", str(self._properties_path)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
-            )
+        self._process = self._spawner.submit(self._spawn).result()
         try:
             self._await_ready(self._process)
         except BaseException:
@@ -186,6 +183,16 @@ class KafkaBroker:
         # Nothing of a test's broker is worth a clean shutdown.
         if self._process is not None:
             self.kill()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        with self.log_path.open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - the command is built here
+                self._command("kafka.Kafka", str(self._properties_path)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+            )
 
     @property
     def _properties_path(self) -> Path:
@@ -257,8 +264,7 @@ class KafkaBroker:
             sasl = {
                 "sasl.enabled.mechanisms": "PLAIN",
                 "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                    f"{accounts};"
+                    f"org.apache.kafka.common.security.plain.PlainLoginModule required {accounts};"
                 ),
             }
         return {
@@ -273,7 +279,7 @@ class KafkaBroker:
             "log.dirs": str(self._directory / "data"),
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
-            # A killed broker may register again only when its old session has ended; 9 s by default.
+            # A killed broker registers again only when its old session has ended; 9 s by default.
             "broker.session.timeout.ms": "2000",
             "broker.heartbeat.interval.ms": "500",
             # One node, few partitions: what a test reads is the same, it starts sooner.

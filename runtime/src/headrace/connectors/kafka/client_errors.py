@@ -208,3 +208,9 @@ def kafka_errors(
         error = error_of(exception)
         cause = error if events is None else events.most_telling(error)
         raise to_headrace_error(cause, action, where) from exception
+    except SystemError as wrapped:
+        # The binding raises fatal errors out of its polls; when a callback runs beside one, the
+        # interpreter wraps it.
+        if not isinstance(wrapped.__cause__, KafkaException):
+            raise
+        raise to_headrace_error(error_of(wrapped.__cause__), action, where) from wrapped

@@ -72,10 +72,12 @@ class PublisherConfig:
 
     Attributes:
         session: how to reach the brokers.
+        commit_timeout_s: how long failing publications of one spool are repeated.
         lost_ledger: see `LostLedgerPolicy`.
     """
 
     session: SessionSettings
+    commit_timeout_s: float
     lost_ledger: LostLedgerPolicy
 
 
@@ -147,7 +149,7 @@ class SpoolPublisher:
     def _publish(self, paths: Sequence[Path], records: int, checkpoint_id: CheckpointId) -> None:
         """Publish until it is done; every doubt is settled by a new claim and the ledger."""
         clock, settings = self._clock, self._config.session
-        deadline = clock.monotonic_s() + settings.attempt_timeout_s
+        deadline = clock.monotonic_s() + self._config.commit_timeout_s
         while True:
             self.claim()
             if self.ledger is not None and self.ledger >= checkpoint_id:

@@ -11,18 +11,20 @@ The argument for exactly-once, which every method below upholds (docs/adr/0007):
    fresh session's claim and ledger say whether it happened.
 
 So doubt is never resolved by looking at an error: the session is thrown away, a new one claims and
-reads. All waits are sliced, so that a cancelled generation ends within about `SLICE_S`.
+reads. All waits are sliced, so that a cancelled generation ends within about `SLICE_S`, and an
+attempt without progress ends after `SessionSettings.stall_timeout_s`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, Thread
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from headrace.clock import Clock
 from headrace.connectors.kafka.client_errors import (
@@ -52,6 +54,11 @@ _LIBRDKAFKA_DEFAULTS: Final[Mapping[str, str]] = {
     "partitioner": "murmur2_random",
     # A publication is a bulk copy: fill batches, bound the memory (64 MiB).
     "linger.ms": "20",
+    # A broker that comes back is found within a second. A client that lost all brokers is not
+    # bootstrapped again behind our back (that leaves stale coordinators in its cache, on which
+    # calls wait for ever): a stalled session is replaced, which does the same.
+    "reconnect.backoff.max.ms": "1000",
+    "metadata.recovery.strategy": "none",
     "log_level": SILENT,
     "queue.buffering.max.messages": "200000",
     "queue.buffering.max.kbytes": "65536",
@@ -72,7 +79,7 @@ class SessionSettings:
     Attributes:
         client: librdkafka settings, ``bootstrap.servers`` included.
         transaction_timeout_ms: after this long the broker aborts an open transaction.
-        attempt_timeout_s: longest time for one claim or one publication.
+        stall_timeout_s: longest time that a claim or a publication may go without progress.
         cancelled: ends all waits.
         clock: measures the waits.
         producer_factory: makes the client.
@@ -80,7 +87,7 @@ class SessionSettings:
 
     client: Mapping[str, str]
     transaction_timeout_ms: int
-    attempt_timeout_s: float
+    stall_timeout_s: float
     cancelled: Event
     clock: Clock
     producer_factory: ProducerFactory = new_producer
@@ -106,7 +113,6 @@ class TransactionSession:
         self.identity = identity
         self._settings = settings
         self._events = ClientEvents()
-        self._failed_delivery: KafkaError | None = None
         self._where = {
             "servers": settings.client["bootstrap.servers"],
             "topic": identity.topic,
@@ -119,9 +125,9 @@ class TransactionSession:
                     **settings.client,
                     "transactional.id": identity.transactional_id,
                     "transaction.timeout.ms": settings.transaction_timeout_ms,
+                    # No delivery callback: a refused row fails the transaction with its cause, and
+                    # the binding cannot run one beside a fatal error (it raises SystemError).
                     "error_cb": self._events.on_error,
-                    "on_delivery": self._on_delivery,
-                    "delivery.report.only.error": True,
                 }
             )
             # Never subscribes, so it is no group member: it lends the group's name to the
@@ -173,29 +179,32 @@ class TransactionSession:
             SourceUnavailableError: as above, but the time is over or the generation is.
             CorruptStateError: another number of rows; nothing was committed.
         """
-        deadline = self._deadline()
         try:
             self._producer.begin_transaction()
-            written = sum(self._produce(block, deadline) for block in blocks)
+            written = sum(self._produce(block) for block in blocks)
             if written != records:
                 msg = (
                     "a spool holds another number of records than its checkpoint says; "
                     f"checkpoint={checkpoint_id} expected={records} actual={written}"
                 )
                 raise CorruptStateError(msg)
-            self._flush(deadline)
-            self._repeat(lambda: self._send_ledger(checkpoint_id), deadline)
-            self._repeat(lambda: self._producer.commit_transaction(SLICE_S), deadline)
+            self._flush()
+            self._repeat(lambda: self._send_ledger(checkpoint_id))
+            self._repeat(lambda: self._producer.commit_transaction(SLICE_S))
         except KafkaException as exception:
             raise PublicationInDoubtError(self._events.most_telling(error_of(exception))) from None
 
     def close(self) -> None:
-        """Drop the clients; an open transaction is settled by the next claim of the id."""
+        """Drop the clients; an open transaction is settled by the next claim of the id.
+
+        The producer's own ``close`` would try to abort the transaction and wait for the broker.
+        """
         self._producer.purge()
-        self._producer.close()
+        del self._producer
         self._ledger.close()
 
-    def _produce(self, block: list[SpoolRecord], deadline: float) -> int:
+    def _produce(self, block: list[SpoolRecord]) -> int:
+        deadline = self._deadline()
         topic = self.identity.topic
         produce = self._producer.produce
         for key, value, timestamp_ms, other_topic, partition, headers in block:
@@ -219,25 +228,45 @@ class TransactionSession:
         self._check(deadline)
         return len(block)
 
-    def _flush(self, deadline: float) -> None:
-        while self._producer.flush(SLICE_S) > 0:
+    def _flush(self) -> None:
+        waiting, deadline = len(self._producer), self._deadline()
+        while (left := self._producer.flush(SLICE_S)) > 0:
+            if left < waiting:
+                waiting, deadline = left, self._deadline()
             self._check(deadline)
-        self._check(deadline)
 
     def _send_ledger(self, checkpoint_id: CheckpointId) -> None:
-        self._producer.send_offsets_to_transaction(
-            [TopicPartition(self.identity.topic, LEDGER_PARTITION, checkpoint_id)],
-            self._ledger.consumer_group_metadata(),
-            SLICE_S,
-        )
+        """Add the ledger's move to the transaction.
+
+        librdkafka does not keep this call's timeout while it looks for the group's coordinator
+        (confluentinc/librdkafka#5456), so it runs on a thread that can be left behind. What it
+        may still do later belongs to a transaction that the next claim has ended.
+        """
+        offset = TopicPartition(self.identity.topic, LEDGER_PARTITION, checkpoint_id)
+        producer, group = self._producer, self._ledger.consumer_group_metadata()
+        outcome: Future[None] = Future()
+
+        def call() -> None:
+            try:
+                producer.send_offsets_to_transaction([offset], group, SLICE_S)
+            except BaseException as error:  # noqa: BLE001 - raised again by `outcome.result`
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(None)
+
+        Thread(target=call, name="kafka-ledger", daemon=True).start()
+        deadline = self._deadline()
+        while not wait([outcome], SLICE_S).done:
+            self._check(deadline)
+        outcome.result()
 
     def _retry(self, action: str, call: Callable[[], None]) -> None:
         """Repeat a call that settles or reads, until it works or the time is over."""
-        deadline = self._deadline()
         with kafka_errors(action, self._where, self._events):
-            self._repeat(call, deadline)
+            self._repeat(call)
 
-    def _repeat(self, call: Callable[[], None], deadline: float) -> None:
+    def _repeat(self, call: Callable[[], None]) -> None:
+        deadline = self._deadline()
         while True:
             try:
                 call()
@@ -262,20 +291,14 @@ class TransactionSession:
             raise SourceUnavailableError(msg)
 
     def _check(self, deadline: float) -> None:
-        """Raise when a row was refused, the time is over or the generation is."""
-        if self._failed_delivery is not None:
-            raise KafkaException(self._failed_delivery)
+        """Raise when the time is over or the generation is."""
         if self._settings.cancelled.is_set():
             self._pause()
         if self._settings.clock.monotonic_s() > deadline:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
     def _deadline(self) -> float:
-        return self._settings.clock.monotonic_s() + self._settings.attempt_timeout_s
-
-    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None and self._failed_delivery is None:
-            self._failed_delivery = error
+        return self._settings.clock.monotonic_s() + self._settings.stall_timeout_s
 
 
 def connection_settings(client: Mapping[str, str]) -> dict[str, object]:

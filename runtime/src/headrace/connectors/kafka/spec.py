@@ -47,6 +47,9 @@ DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 600_000
 TRANSACTION_TIMEOUT_MS_MIN: Final = 1_000
 DEFAULT_COMMIT_TIMEOUT_MS: Final = 120_000
 
+STALL_TIMEOUT_S: Final = 30.0
+"""A client that makes no progress for this long is replaced; brokers elect leaders in less."""
+
 
 class DeserializationSchema(Protocol):
     """How bytes become a value; the public classes are in ``headrace.common.serialization``."""
@@ -311,11 +314,13 @@ class KafkaSinkSpec:
         )
         from headrace.connectors.kafka.session import SessionSettings  # noqa: PLC0415 - an extra
 
-        commit_timeout_ms = self.properties.get(COMMIT_TIMEOUT_MS, str(DEFAULT_COMMIT_TIMEOUT_MS))
+        commit_timeout_s = (
+            int(self.properties.get(COMMIT_TIMEOUT_MS, str(DEFAULT_COMMIT_TIMEOUT_MS))) / 1000
+        )
         session = SessionSettings(
             client=self.client_settings(),
             transaction_timeout_ms=self.transaction_timeout_ms,
-            attempt_timeout_s=int(commit_timeout_ms) / 1000,
+            stall_timeout_s=min(STALL_TIMEOUT_S, commit_timeout_s),
             cancelled=context.cancelled,
             clock=context.clock,
         )
@@ -327,6 +332,8 @@ class KafkaSinkSpec:
             fence=tuple(self.identity(context, spool_id) for spool_id in vanished),
             restored_checkpoint_id=context.restored_checkpoint_id,
             publisher=PublisherConfig(
-                session, LostLedgerPolicy(self.properties.get(LOST_LEDGER, "fail"))
+                session,
+                commit_timeout_s,
+                LostLedgerPolicy(self.properties.get(LOST_LEDGER, "fail")),
             ),
         )

@@ -147,21 +147,22 @@ class DirectWriter:
 
     def flush_epoch(self) -> None:
         """Let the client report what it could not deliver."""
-        self._producer.poll(0)
+        with kafka_errors("write a record", self._where, self._events):
+            self._producer.poll(0)
         self._check(timed_out=False)
 
     def prepare_commit(self, checkpoint_id: CheckpointId) -> PendingSpool:
         """See `SinkWriter.prepare_commit`."""
         deadline = self._clock.monotonic_s() + FLUSH_TIMEOUT_S
-        while self._wait and self._producer.flush(1.0) > 0:
-            self._check(self._clock.monotonic_s() > deadline)
+        with kafka_errors("flush records", self._where, self._events):
+            while self._wait and self._producer.flush(1.0) > 0:
+                self._check(self._clock.monotonic_s() > deadline)
         self._check(timed_out=False)
         return PendingSpool(self._operator_uid, self._spool_id, checkpoint_id, (), 0)
 
     def close(self) -> None:
         """Drop what is not delivered: a failover writes it again."""
         self._producer.purge()
-        self._producer.close()
 
     def _check(self, timed_out: bool) -> None:
         if self._failed is not None and self._wait:
