@@ -21,7 +21,7 @@ from pathlib import Path
 
 from headrace.cli.jars import resolve_jars
 from headrace_devcluster import images
-from headrace_devcluster.blobstore import BlobStore
+from headrace_devcluster.blobstore import BlobStore, write_image_archive
 from headrace_devcluster.checkout import Checkout
 from headrace_devcluster.commands import ISOLATED, run_logged
 from headrace_devcluster.export import export_image
@@ -78,6 +78,12 @@ class ImageBuilder:
                     self._build_image(name, keys)
                     self._export(name, keys[name])
         return BuiltImage(image, keys[name], manifest)
+
+    def write_archive(self, name: str, path: Path) -> None:
+        """Builds an image and writes it as an OCI archive, to be loaded into any cluster."""
+        built = self.build(name)
+        with path.open("wb") as output:
+            write_image_archive(self.blobs, built.manifest, built.image.tag, (), output)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

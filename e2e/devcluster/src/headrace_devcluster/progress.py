@@ -35,10 +35,10 @@ class Progress:
             with self._console.status(title):
                 yield
         else:
-            self._console.print(f"… {title}", markup=False)
+            self._console.print(f"… {title}", markup=False, soft_wrap=True)
             yield
         elapsed_s = time.monotonic() - started_s
-        self._console.print(f"[green]✓[/green] {title} [dim]({elapsed_s:.1f} s)[/dim]")
+        self._console.print(f"[green]✓[/green] {title} [dim]({elapsed_s:.1f} s)[/dim]", soft_wrap=True)
 
     def note(self, text: str) -> None:
-        self._console.print(f"[green]✓[/green] {text}")
+        self._console.print(f"[green]✓[/green] {text}", soft_wrap=True)

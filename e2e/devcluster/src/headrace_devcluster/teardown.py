@@ -8,6 +8,7 @@ then files, last the directory that names the cluster. Safe to run twice or afte
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from dataclasses import dataclass
@@ -34,9 +35,11 @@ class Leftovers:
 
     @property
     def nothing(self) -> bool:
-        return not (
-            self.processes or self.mounts or self.link or self.groups or self.directory is not None
-        )
+        return self.only_directory and self.directory is None
+
+    @property
+    def only_directory(self) -> bool:
+        return not (self.processes or self.mounts or self.link or self.groups)
 
     def describe(self) -> str:
         parts = [f"process {process.pid}" for process in self.processes]
@@ -88,8 +91,12 @@ def end_processes(layout: Layout, timeout_s: float = KILL_TIMEOUT_S) -> None:
         time.sleep(0.02)
 
 
-def remove_cluster(layout: Layout) -> bool:
+def remove_cluster(layout: Layout, *, keep_directory: bool = False) -> bool:
     """Removes everything of a cluster; returns whether there was anything.
+
+    Args:
+        keep_directory: Empties the cluster's directory instead of removing it, for a caller that
+            holds the lock on it and goes on to start the cluster anew.
 
     Raises:
         LeftoverError: Something could not be removed; the message lists it.
@@ -100,25 +107,38 @@ def remove_cluster(layout: Layout) -> bool:
     network.disconnect_node(layout)
     try:
         cgroups.remove_group(layout.cgroup, cgroups.observe_hierarchies())
+        # Whoever was about to join the group when it went has failed by now, or is seen here.
         end_processes(layout)
-        if layout.directory.exists():
-            shutil.rmtree(layout.directory)
+        _remove_directory(layout.directory, keep=keep_directory)
         release_mount_points()
-        _remove_if_empty(layout.root)
     except OSError as error:
         raise LeftoverError(
             "the cluster could not be removed completely: run 'headrace cluster down' again "
             f"left={observe_leftovers(layout).describe()} cause={error}"
         ) from error
     left = observe_leftovers(layout)
-    if not left.nothing:
+    if not left.nothing and not (keep_directory and left.only_directory):
         raise LeftoverError(
             f"something is left: run 'headrace cluster down' again left={left.describe()}"
         )
+    if not keep_directory:
+        _remove_if_empty(layout.root)
     return True
+
+
+def _remove_directory(directory: Path, *, keep: bool) -> None:
+    if not directory.exists():
+        return
+    for entry in directory.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    if not keep:
+        directory.rmdir()
 
 
 def _remove_if_empty(root: Path) -> None:
     """Removes the directory of all clusters after its last one."""
-    if root.is_dir() and not any(root.iterdir()):
+    with contextlib.suppress(OSError):
         root.rmdir()
