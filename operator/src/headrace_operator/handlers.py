@@ -47,6 +47,7 @@ class Glue:
     def registry(self) -> kopf.OperatorRegistry:
         """Return the handlers for `kopf.run`."""
         registry = kopf.OperatorRegistry()
+        kopf.on.login(registry=registry)(kopf.login_via_client)
         kopf.on.startup(registry=registry)(self.start)
         kopf.on.cleanup(registry=registry)(self.stop)
         kopf.on.event(GROUP, VERSION, Kind.STREAM_JOB.plural, registry=registry)(self.notice_job)

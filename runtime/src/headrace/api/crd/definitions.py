@@ -169,6 +169,15 @@ def _definition(resource: Resource) -> Schema:
     }
 
 
+def _metadata_schema(schema: JsonValue) -> Schema:
+    """Of metadata the API server lets a schema restrict the name alone."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    name = properties.get("name") if isinstance(properties, dict) else None
+    if not isinstance(name, dict) or name.keys() == {"type"}:
+        return {"type": "object"}
+    return {"type": "object", "properties": {"name": name}}
+
+
 def _column(column: Column) -> JsonValue:
     entry: dict[str, JsonValue] = {
         "name": column.name,
@@ -190,7 +199,7 @@ def _root_schema(model: type[BaseModel]) -> Schema:
     schema["properties"] = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
-        "metadata": {"type": "object"},
+        "metadata": _metadata_schema(properties["metadata"]),
         "spec": properties["spec"],
         "status": properties["status"],
     }

@@ -143,12 +143,20 @@ def _tidied(schema: Schema) -> Schema:
     """Put descriptions on one line and defaults into the form that the API server applies."""
     if isinstance(text := schema.get("description"), str):
         schema["description"] = " ".join(text.split())
-    if schema.get("default", ...) is None:
-        del schema["default"]
-    if "properties" in schema and "default" in schema:
-        # The server fills in the children's own defaults: said once, not twice.
-        schema["default"] = {}
+    if "default" in schema:
+        # Written out in full: rules are checked against a default before children get theirs.
+        default = _without_nulls(schema["default"])
+        if default is None:
+            del schema["default"]
+        else:
+            schema["default"] = default
     return schema
+
+
+def _without_nulls(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {name: _without_nulls(child) for name, child in value.items() if child is not None}
+    return value
 
 
 def _checked(schema: Schema, path: str) -> Schema:

@@ -60,22 +60,17 @@ class StatusModel(BaseModel):
     )
 
 
-def cel(
-    rule: str, message: str, *, field_path: str | None = None, message_expression: str | None = None
-) -> dict[str, JsonValue]:
+def cel(rule: str, message: str, *, field_path: str | None = None) -> dict[str, JsonValue]:
     """Return one entry of ``x-kubernetes-validations``.
 
     Args:
         rule: CEL over ``self`` (and ``oldSelf``, which makes it a rule about changes).
         message: what is wrong and what to do; the API server puts the field's path before it.
         field_path: path below the annotated object to report, e.g. ``.parallelism``.
-        message_expression: CEL that yields the message with values; ``message`` is the fallback.
     """
     entry: dict[str, JsonValue] = {"rule": rule, "message": message}
     if field_path is not None:
         entry["fieldPath"] = field_path
-    if message_expression is not None:
-        entry["messageExpression"] = message_expression
     return entry
 
 

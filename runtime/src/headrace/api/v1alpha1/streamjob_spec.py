@@ -153,10 +153,6 @@ _SPARK_CONF_RULE: Final[dict[str, JsonValue]] = {
         cel(
             f"self.all(key, !(key in [{_RESERVED_LIST}]))",
             "must not set what other fields decide (master, image, memory, cores, addresses)",
-            message_expression=(
-                "'must not set what other fields decide: ' + "
-                f"self.filter(key, key in [{_RESERVED_LIST}]).join(', ')"
-            ),
         )
     ]
 }
@@ -172,10 +168,6 @@ class StreamJobSpec(ApiModel):
                     "self.parallelism <= self.maxParallelism",
                     "must not be greater than maxParallelism",
                     field_path=".parallelism",
-                    message_expression=(
-                        "'must not be greater than maxParallelism='"
-                        " + string(self.maxParallelism) + ', got ' + string(self.parallelism)"
-                    ),
                 )
             ]
         }
