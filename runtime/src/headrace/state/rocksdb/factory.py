@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.errors import CorruptStateError, InternalError
+from headrace.errors import InternalError
 from headrace.state.backend import CachedStateBackend
 from headrace.state.rocksdb.options import DatabaseOptions
 from headrace.state.rocksdb.restore import open_storage
@@ -32,12 +32,4 @@ class RocksDBBackendFactory:
             raise InternalError(msg)
         options = DatabaseOptions(settings)
         storage = open_storage(config.directory, options, config.key_group_range, sources)
-        missing = set(schemas) - set(storage.families)
-        if missing:
-            storage.close()
-            msg = (
-                "stored state lacks column families, restore another checkpoint; "
-                f"operator={config.operator_uid} states={sorted(missing)}"
-            )
-            raise CorruptStateError(msg)
         return CachedStateBackend(config, storage, schemas, settings.object_cache_bytes)

@@ -54,6 +54,7 @@ def open_storage(
     link_database(base.directory, directory / "db")
     storage = RocksDBStorage(directory / "db", options)
     try:
+        _check_complete(base, storage)
         cut(storage, base.key_group_range, key_groups)
         for index, source in enumerate(wanted):
             if source is not base:
@@ -118,12 +119,23 @@ def _merge(
     link_database(source.directory, scratch)
     other = RocksDBStorage(scratch, options)
     try:
+        _check_complete(source, other)
         for name in other.families:
             with reading_stored_files(source.directory):
                 storage.rows(name).write(other.rows(name).scan(start, end))
     finally:
         other.close()
         shutil.rmtree(scratch)
+
+
+def _check_complete(source: RestoreSource, storage: RocksDBStorage) -> None:
+    missing = {schema.name for schema in source.schemas} - set(storage.families)
+    if missing:
+        msg = (
+            "stored state lacks column families, restore another checkpoint; "
+            f"states={sorted(missing)} directory={source.directory}"
+        )
+        raise CorruptStateError(msg)
 
 
 def _size_bytes(directory: Path) -> int:

@@ -1,0 +1,1 @@
+"""Tests of keyed state: one contract over all backends, layout, restore, timers."""
