@@ -173,7 +173,8 @@ def test_layers_keep_unknown_keys_so_that_they_are_refused():
             {"parallelism.default": "200"},
             (
                 "parallelism must not exceed the number of key groups, raise "
-                "pipeline.max-parallelism before the first start; parallelism=200 max_parallelism=128"
+                "pipeline.max-parallelism before the first start; "
+                "parallelism=200 max_parallelism=128"
             ),
         ),
         (
@@ -204,7 +205,8 @@ def test_layers_keep_unknown_keys_so_that_they_are_refused():
             {"restart-strategy.exponential-delay.initial-backoff": "2 min"},
             (
                 "restart-strategy.exponential-delay.initial-backoff must be at least 1 ms and not "
-                "above restart-strategy.exponential-delay.max-backoff; initial_ms=120000 max_ms=60000"
+                "above restart-strategy.exponential-delay.max-backoff; "
+                "initial_ms=120000 max_ms=60000"
             ),
         ),
     ],

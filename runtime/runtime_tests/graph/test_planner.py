@@ -1,0 +1,270 @@
+"""Levels, chains and exchanges of a planned job (A10, A11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.common.typeinfo import Types
+from headrace.errors import InvalidProgramError
+from headrace.graph.stream_graph import Forward, HashByKey, OperatorKind, StreamEdge
+from runtime_tests.graph.programs import (
+    FORWARD,
+    REBALANCE,
+    GraphBuilder,
+    arrivals,
+    by_key,
+    level_of,
+    operator_of,
+)
+
+
+def test_stateless_operators_run_chained_with_their_source_and_state_after_one_exchange():
+    build = GraphBuilder()
+    source = build.source()
+    mapped = build.map(source)
+    keyed = build.keyed(mapped)
+    after = build.map(keyed)
+    sink = build.sink(after)
+
+    plan = build.plan()
+
+    assert level_of(plan) == {source: 0, mapped: 0, keyed: 1, after: 1, sink: 1}
+    assert operator_of(plan, source).chained == (mapped,)
+    assert operator_of(plan, mapped).chained == ()
+    assert operator_of(plan, keyed).chained == (after,)
+    assert operator_of(plan, after).chained == (sink,)
+    assert [(e.tag, e.target, e.relay_to) for e in plan.job_graph.levels[1].inputs] == [
+        (0, keyed, None)
+    ]
+    assert operator_of(plan, mapped).exits == (0,)
+
+
+def test_a_new_key_costs_an_exchange_and_a_forward_edge_none():
+    build = GraphBuilder()
+    first = build.keyed(build.source())
+    forwarded = build.map(first)
+    second = build.keyed(forwarded)
+    build.sink(second)
+
+    plan = build.plan()
+
+    assert (level_of(plan)[first], level_of(plan)[forwarded], level_of(plan)[second]) == (1, 1, 2)
+    assert len(plan.job_graph.levels) == 3
+
+
+def test_a_sink_after_a_source_gets_an_exchange_that_keeps_the_order():
+    build = GraphBuilder()
+    mapped = build.map(build.source())
+    sink = build.sink(mapped)
+
+    plan = build.plan()
+
+    assert level_of(plan)[sink] == 1
+    (edge,) = plan.job_graph.levels[1].inputs
+    assert isinstance(edge.partitioning, Forward)
+    assert edge.target == sink
+
+
+def test_an_explicit_rebalance_is_one_exchange():
+    build = GraphBuilder()
+    source = build.source()
+    mapped = build.map((source, REBALANCE))
+    build.sink(mapped)
+
+    plan = build.plan()
+
+    assert level_of(plan)[mapped] == 1
+    assert [e.partitioning for e in plan.job_graph.levels[1].inputs] == [REBALANCE]
+
+
+def test_an_edge_that_skips_a_level_is_relayed_with_the_same_partitioning():
+    build = GraphBuilder()
+    source = build.source()
+    first = build.keyed(source)
+    key = by_key()
+    second = build.keyed(source, first, partitioning=key)
+    build.sink(second)
+
+    plan = build.plan()
+    job_graph = plan.job_graph
+
+    assert level_of(plan)[second] == 2
+    relay = next(e for e in job_graph.levels[1].inputs if e.target is None)
+    assert job_graph.levels[2].inputs[relay.relay_to].target == second
+    assert relay.partitioning is job_graph.levels[2].inputs[relay.relay_to].partitioning is key
+    assert sorted(arrivals(job_graph, operator_of(plan, source))) == [(first, 1), (second, 2)]
+
+
+def test_a_union_of_levels_brings_the_lower_stream_up():
+    build = GraphBuilder()
+    source = build.source()
+    keyed = build.keyed(source)
+    united = build.map(source, keyed)
+    build.sink(united)
+
+    plan = build.plan()
+
+    assert level_of(plan)[united] == 1
+    assert operator_of(plan, keyed).chained == (united,)
+    forwarded = next(e for e in plan.job_graph.levels[1].inputs if e.target == united)
+    assert forwarded.partitioning == FORWARD
+
+
+def test_one_stream_with_two_consumers_is_read_once():
+    build = GraphBuilder()
+    source = build.source()
+    one, two = build.keyed(source), build.keyed(source)
+    build.sink(one)
+    build.sink(two)
+
+    plan = build.plan()
+
+    assert [o.id for o in plan.job_graph.sources()] == [source]
+    assert operator_of(plan, source).exits == (0, 1)
+    assert [e.target for e in plan.job_graph.levels[1].inputs] == [one, two]
+
+
+def test_several_sources_share_level_0_and_one_exchange():
+    build = GraphBuilder()
+    left, right = build.source(), build.source()
+    keyed = build.keyed(left, right)
+    build.sink(keyed)
+
+    plan = build.plan()
+
+    assert [o.id for o in plan.job_graph.sources()] == [left, right]
+    assert [(e.tag, e.target) for e in plan.job_graph.levels[1].inputs] == [(0, keyed), (1, keyed)]
+    assert (operator_of(plan, left).exits, operator_of(plan, right).exits) == ((0,), (1,))
+
+
+def test_operators_of_a_level_come_in_topological_order():
+    build = GraphBuilder()
+    source = build.source()
+    keyed = build.keyed(source)
+    tail = build.map(keyed)
+    build.sink(build.map(tail), tail)
+
+    plan = build.plan()
+
+    for level in plan.job_graph.levels:
+        ids = [operator.id for operator in level.operators]
+        for operator in level.operators:
+            assert all(ids.index(target) > ids.index(operator.id) for target in operator.chained)
+
+
+def test_keyed_operators_get_the_key_type_of_their_edge():
+    build = GraphBuilder()
+    keyed = build.keyed(build.source(), partitioning=by_key(Types.STRING()))
+    build.sink(keyed)
+
+    operator = operator_of(build.plan(), keyed)
+
+    assert operator.key_serializer.snapshot() == Types.STRING().key_serializer().snapshot()
+
+
+def test_records_that_nobody_takes_are_dropped_but_the_operator_runs():
+    build = GraphBuilder()
+    source = build.source()
+    build.sink(source)
+    lonely = build.map(source)
+
+    plan = build.plan()
+
+    assert (operator_of(plan, lonely).chained, operator_of(plan, lonely).exits) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda b: b.source(), "the program has no sink, end it with sink_to(...) or print()"),
+        (
+            lambda b: b.sink(b.map()),
+            "the program has no source, begin with env.from_source or env.from_collection",
+        ),
+        (
+            lambda b: b.sink(b.add(OperatorKind.KEYED_PROCESS, b.source(), name="Count")),
+            "a keyed function needs a keyed stream, call key_by before it; operator='Count'",
+        ),
+        (
+            lambda b: b.sink(b.map(b.source(), parallelism=7, name="Slow")),
+            (
+                "operators with a parallelism of their own are not supported yet, use the job's; "
+                "operator='Slow' parallelism=7 job=2"
+            ),
+        ),
+        (
+            lambda b: b.sink(b.map(b.source(), max_parallelism=7, name="Slow")),
+            (
+                "operators with a max parallelism of their own are not supported yet, use "
+                "the job's; "
+                "operator='Slow' max_parallelism=7 job=128"
+            ),
+        ),
+        (
+            lambda b: b.map(b.sink(b.source(), name="Out")),
+            "a sink cannot have outputs; operator='Out'",
+        ),
+        (
+            lambda b: b.sink(b.map(), b.source()),
+            "operator has no input; operator='map-1'",
+        ),
+    ],
+)
+def test_an_impossible_program_is_refused_with_the_operator_and_the_cure(make, reason):
+    build = GraphBuilder()
+    make(build)
+
+    with pytest.raises(InvalidProgramError) as caught:
+        build.plan()
+
+    assert str(caught.value) == reason
+
+
+def test_inputs_of_a_keyed_operator_must_agree_about_the_key():
+    build = GraphBuilder()
+    left, right = build.source(), build.source()
+    edges = [(left, by_key(Types.LONG())), (right, by_key(Types.STRING()))]
+    build.sink(build.add(OperatorKind.KEYED_PROCESS, *edges, name="Join"))
+
+    with pytest.raises(InvalidProgramError, match="need the same key type; operator='Join'"):
+        build.plan()
+
+
+def test_a_cycle_is_refused():
+    build = GraphBuilder()
+    first = build.map(build.source())
+    second = build.map(first)
+    build.graph.edges.append(StreamEdge(second, first, FORWARD))
+    build.sink(second)
+
+    with pytest.raises(InvalidProgramError, match="operators form a cycle"):
+        build.plan()
+
+
+def test_more_slots_than_key_groups_are_refused():
+    build = GraphBuilder()
+    build.sink(build.source())
+
+    with pytest.raises(InvalidProgramError, match="parallelism=129 max_parallelism=128"):
+        build.plan(parallelism=129)
+
+
+def test_more_edges_than_tags_are_refused():
+    build = GraphBuilder()
+    source = build.source()
+    for _ in range(256):
+        build.sink(source)
+
+    with pytest.raises(InvalidProgramError, match="level=1 edges=256 max=255"):
+        build.plan()
+
+
+def test_the_edge_of_an_exchange_carries_the_type_of_its_sender():
+    build = GraphBuilder()
+    source = build.source()
+    build.sink(build.keyed(source))
+
+    (edge,) = build.plan().job_graph.levels[1].inputs
+
+    assert edge.value_serializer is build.graph.nodes[source].output_serializer
+    assert isinstance(edge.partitioning, HashByKey)
