@@ -158,7 +158,7 @@ class SinkWriter(Protocol):
 
 
 class Committer(Protocol):
-    """Second phase. Called on the slot's commit thread only."""
+    """Second phase. Called on the slot's commit thread only, `close` excepted."""
 
     def recover(self, committables: Sequence[LocalCommittable]) -> list[CommitOutcome]:
         """Take over: fence earlier attempts, publish what a restored checkpoint left pending.
@@ -189,7 +189,11 @@ class Committer(Protocol):
         ...
 
     def close(self) -> None:
-        """Release resources; a commit in flight is left to the next attempt's `recover`."""
+        """Release resources; from any thread.
+
+        A call that is under way ends by itself soon after ``cancelled`` was set; what it has begun
+        is settled by the next attempt's `recover`.
+        """
         ...
 
 

@@ -9,9 +9,10 @@ spool whose checkpoint is complete, in order. The proof of exactly-once is in
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Final
 
 from headrace.connectors.kafka.publisher import PublisherConfig, SpoolPublisher
@@ -53,9 +54,41 @@ class KafkaCommitter:
         self._clock = config.publisher.session.clock
         self._own = SpoolPublisher(config.own, config.publisher)
         self._recovered = False
+        self._lock = Lock()  # held while a call is under way, see `close`
+        self._closing = False
 
     def recover(self, committables: Sequence[LocalCommittable]) -> list[CommitOutcome]:
         """See `Committer.recover`."""
+        with self._call():
+            return self._recover(committables)
+
+    def commit(self, committable: LocalCommittable) -> CommitOutcome:
+        """See `Committer.commit`."""
+        with self._call():
+            return self._commit(committable)
+
+    def close(self) -> None:
+        """Drop the connection; while a call is under way, that call drops it when it ends."""
+        self._closing = True
+        self._close_if_idle()
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        try:
+            with self._lock:
+                yield
+        finally:
+            if self._closing:
+                self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
+        if self._lock.acquire(blocking=False):
+            try:
+                self._own.close()
+            finally:
+                self._lock.release()
+
+    def _recover(self, committables: Sequence[LocalCommittable]) -> list[CommitOutcome]:
         for identity in self._config.fence:
             with closing(TransactionSession(identity, self._config.publisher.session)) as session:
                 session.claim()
@@ -77,8 +110,7 @@ class KafkaCommitter:
         )
         return outcomes
 
-    def commit(self, committable: LocalCommittable) -> CommitOutcome:
-        """See `Committer.commit`."""
+    def _commit(self, committable: LocalCommittable) -> CommitOutcome:
         if not self._recovered:
             msg = f"commit before recover; spool={self._config.own.ledger_group}"
             raise InternalError(msg)
@@ -96,10 +128,6 @@ class KafkaCommitter:
         if self._clock.monotonic_s() - self._own.ledger_written_s >= LEDGER_REFRESH_S:
             self._own.refresh_ledger(checkpoint_id)
         return CommitOutcome.EMPTY
-
-    def close(self) -> None:
-        """Drop the connection."""
-        self._own.close()
 
 
 def _publication_order(

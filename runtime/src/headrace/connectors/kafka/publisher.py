@@ -12,13 +12,13 @@ be known any more (T4).
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.connectors.kafka.client_errors import ErrorClass, classify, to_headrace_error
+from headrace.connectors.kafka.lost_ledger import Decision, LostLedgerPolicy, decide
 from headrace.connectors.kafka.session import (
     PublicationInDoubtError,
     SessionSettings,
@@ -30,40 +30,6 @@ from headrace.errors import SinkCommitError
 from headrace.ids import CheckpointId
 
 logger = logging.getLogger(__name__)
-
-
-class LostLedgerPolicy(enum.Enum):
-    """What to do with a spool whose ledger the broker forgot; chosen by a person, never guessed."""
-
-    FAIL = "fail"
-    """Stop and report (default)."""
-
-    PUBLISH = "publish"
-    """Publish; its rows appear twice if they had been published."""
-
-    DISCARD = "discard"
-    """Do not publish; its rows are missing if they had not been published."""
-
-
-class Decision(enum.Enum):
-    """What to do with one spool."""
-
-    PUBLISH = "publish"
-    ALREADY_PUBLISHED = "already-published"
-    STOP = "stop"
-
-
-def decide(
-    ledger: CheckpointId | None, checkpoint_id: CheckpointId, policy: LostLedgerPolicy
-) -> Decision:
-    """Decide about a spool with output, from the ledger as read after a claim."""
-    if ledger is not None:
-        return Decision.ALREADY_PUBLISHED if ledger >= checkpoint_id else Decision.PUBLISH
-    return {
-        LostLedgerPolicy.FAIL: Decision.STOP,
-        LostLedgerPolicy.PUBLISH: Decision.PUBLISH,
-        LostLedgerPolicy.DISCARD: Decision.ALREADY_PUBLISHED,
-    }[policy]
 
 
 @dataclass(frozen=True, slots=True)

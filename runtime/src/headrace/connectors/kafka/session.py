@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 SLICE_S: Final = 2.0
 """Longest single call into the client library."""
 
+_WARM_UP_S: Final = 0.5
 LEDGER_PARTITION: Final = 0
 
 SILENT: Final = "2"
@@ -148,6 +149,7 @@ class TransactionSession:
         Raises:
             SourceUnavailableError, InvalidConfigError: see `kafka_errors`.
         """
+        self._await_broker()
         self._retry("claim the transactional id", lambda: self._producer.init_transactions(SLICE_S))
 
     def read_ledger(self) -> CheckpointId | None:
@@ -202,6 +204,20 @@ class TransactionSession:
         self._producer.purge()
         del self._producer
         self._ledger.close()
+
+    def _await_broker(self) -> None:
+        """Let the first connection come up, for at most `_WARM_UP_S`.
+
+        librdkafka looks for the coordinator at once and then on a timer of 500 ms; asked before
+        there is a connection, every claim would take that long.
+        """
+        deadline = self._settings.clock.monotonic_s() + _WARM_UP_S
+        while self._settings.clock.monotonic_s() < deadline:
+            try:
+                if self._producer.cluster_id(0.02):
+                    return
+            except KafkaException as exception:
+                logger.debug("no broker yet cause=%s", exception)
 
     def _produce(self, block: list[SpoolRecord]) -> int:
         deadline = self._deadline()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from headrace.connectors.kafka.client_config import to_java, to_librdkafka
+from headrace.connectors.kafka.lost_ledger import LostLedgerPolicy
 from headrace.connectors.kafka.record import RecordSerializer
 from headrace.connectors.kafka.spool import SpoolHeader
 from headrace.connectors.sink import (
@@ -39,6 +40,7 @@ SPARK_LATEST: Final = -1
 
 LOST_LEDGER: Final = "headrace.lost.ledger"
 COMMIT_TIMEOUT_MS: Final = "headrace.commit.timeout.ms"
+LOST_LEDGER_POLICIES: Final = frozenset(policy.value for policy in LostLedgerPolicy)
 _OWN_PROPERTIES: Final = frozenset({LOST_LEDGER, COMMIT_TIMEOUT_MS})
 
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 600_000
@@ -262,7 +264,11 @@ class KafkaSinkSpec:
         """
         from headrace.connectors.kafka.probe import ClusterProbe  # noqa: PLC0415 - an extra
 
-        ClusterProbe(self.client_settings()).partitions([self.serializer.topic])
+        probe = ClusterProbe(self.client_settings())
+        if self.serializer.topic:
+            probe.partitions([self.serializer.topic])
+        else:
+            probe.check_reachable()
 
     def create_writer(self, context: SinkContext) -> SinkWriter:
         """See `TwoPhaseCommittingSink.create_writer`."""
@@ -308,10 +314,7 @@ class KafkaSinkSpec:
     def committer_config(self, context: SinkContext) -> CommitterConfig:
         """Return the committer's configuration for one slot."""
         from headrace.connectors.kafka.committer import CommitterConfig  # noqa: PLC0415 - an extra
-        from headrace.connectors.kafka.publisher import (  # noqa: PLC0415 - an extra
-            LostLedgerPolicy,
-            PublisherConfig,
-        )
+        from headrace.connectors.kafka.publisher import PublisherConfig  # noqa: PLC0415 - an extra
         from headrace.connectors.kafka.session import SessionSettings  # noqa: PLC0415 - an extra
 
         commit_timeout_s = (
