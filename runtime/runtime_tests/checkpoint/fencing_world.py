@@ -26,7 +26,12 @@ from headrace.checkpoint.protocol.generations import (
 from headrace.checkpoint.protocol.types import CheckpointMetadata, FileHandle, SinkCommittable
 from headrace.checkpoint.store import ObjectCheckpointStore
 from headrace.clock import SystemClock
-from headrace.errors import FencedError, ObjectExistsError, StorageUnavailableError
+from headrace.errors import (
+    FencedError,
+    ObjectExistsError,
+    ObjectMissingError,
+    StorageUnavailableError,
+)
 from headrace.ids import CheckpointId, Epoch, Generation
 from headrace.testing.object_store import MemoryBucket, MemoryStore
 from runtime_tests.checkpoint.builders import (
@@ -134,7 +139,11 @@ class _Life:
         self.number = claimed.next_checkpoint_id
         self.world.generations_run.append(claimed.generation)
         if claimed.restore:
-            self._restore(claimed.restore)
+            try:
+                self._restore(claimed.restore)
+            except ObjectMissingError:
+                self.checkpoints.check_fence()  # a newer one has superseded it, or it is a loss
+                raise
         with contextlib.suppress(StorageUnavailableError):
             self.checkpoints.clean_orphans()
         for _ in range(checkpoints):

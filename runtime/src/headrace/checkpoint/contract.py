@@ -33,6 +33,10 @@ class ClaimedGeneration:
 class CheckpointStore(Protocol):
     """The checkpoints of one job in durable storage; thread-safe, one instance a generation.
 
+    A deposed coordinator finds files missing that its successor has superseded. So before a fatal
+    error is reported (CorruptStateError of a slot's restore, say), ask `check_fence`: if it raises
+    FencedError, that is the truth.
+
     There is no method that cleans up after one aborted checkpoint: whether its metadata exists may
     be unknown, and its pending output may travel on in the next one. What it left behind is
     garbage once a newer checkpoint is complete, and the next `subsume` removes it.

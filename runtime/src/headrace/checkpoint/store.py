@@ -109,10 +109,15 @@ class ObjectCheckpointStore:
         generation = self._create_claim()
         listing = self._inventory.list_all()
         _refuse_if_fenced(generation, listing.claims)
-        last = self._inventory.observed_generation(listing)
-        restore = self._choose_start(last, listing)
-        if restore is not None:
-            check_files(self._store, restore)
+        try:
+            last = self._inventory.observed_generation(listing)
+            restore = self._choose_start(last, listing)
+            if restore is not None:
+                check_files(self._store, restore)
+        except (NoRestorableStateError, CorruptStateError):
+            # If a newer coordinator has moved on meanwhile, what we miss is what it has superseded.
+            _refuse_if_fenced(generation, self._inventory.claims())
+            raise
         start = restore.checkpoint_id if restore else None
         first = next_checkpoint_id(last, listing.numbers)
         self._create_start(StartRecord(generation, self._claimant, start, first))
@@ -247,6 +252,16 @@ class ObjectCheckpointStore:
             self.check_fence()
             listing = self._inventory.list_all()
             complete = self._inventory.complete(listing)
+            base = position.latest or position.restored
+            if base is not None and base not in complete:
+                # Only a newer coordinator deletes it. Its checkpoints share files with ours, which
+                # would look unreferenced to us: stop before anything is classified.
+                self.check_fence()
+                msg = (
+                    "the checkpoint that the job stands on has vanished, nothing was deleted; "
+                    f"uri={self._store.root_uri} checkpoint={base}"
+                )
+                raise CorruptStateError(msg)
             known = {n: complete_checkpoint(metadata) for n, metadata in complete.items()}
             return self._delete(find_garbage(position, known, listing.objects, retained))
 

@@ -16,8 +16,9 @@ checkpoint up to m. Names are what tells an orphan from a file in flight (`paths
 Why no file in use is deleted, however late the deletion happens: a new checkpoint refers only to
 files of the one before it and to new ones (asserted by `ObjectCheckpointStore.publish`), and a new
 generation starts from the newest checkpoint of this line; so what nothing on the line's newest
-checkpoint refers to now is never referred to again. Metadata goes before files, oldest first, so a
-checkpoint is complete or gone, never hollow.
+checkpoint refers to now is never referred to again. That newest checkpoint must have been read for
+it: if it has vanished, a successor deleted it, and nothing may be classified. Metadata goes before
+files, oldest first, so a checkpoint is complete or gone, never hollow.
 
 Why no late deletion of metadata hits a checkpoint that was published under the same number later: a
 number is only deleted when it lies below g's first number, which ``start`` records and every later
