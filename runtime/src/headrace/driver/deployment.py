@@ -6,6 +6,7 @@ before it runs the program, so that the same program runs unchanged in both.
 
 from __future__ import annotations
 
+import os
 import secrets
 import tempfile
 from dataclasses import dataclass, field
@@ -58,12 +59,12 @@ def local_deployment() -> Deployment:
         host="127.0.0.1",
         control_port=0,
         rest_port=None,
-        scratch_dir=Path(tempfile.mkdtemp(prefix="headrace-driver-", dir=_memory_dir())),
+        scratch_dir=_memory_dir() / "headrace-driver",
         durable=False,
     )
 
 
-def _memory_dir() -> str | None:
+def _memory_dir() -> Path:
     """Return a directory on tmpfs where there is one: Spark syncs its log in every epoch."""
     shm = Path("/dev/shm")  # noqa: S108 - a directory of our own is made below it
-    return str(shm) if shm.is_dir() else None
+    return shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())

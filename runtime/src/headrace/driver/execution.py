@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import pickle
@@ -11,6 +12,7 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +35,9 @@ from headrace.driver.job_master import JobMaster
 from headrace.driver.restart import restart_strategy
 from headrace.driver.settings import JobSettings
 from headrace.driver.status import StatusBoard
-from headrace.engine.session import SessionSettings, start_session
+from headrace.engine.session import SessionSettings, start_session, stop_session
 from headrace.errors import InvalidConfigError
+from headrace.ids import new_job_id
 from headrace.slot.local_sinks import PRINT_CHANNEL
 from headrace.slot.settings import SlotSettings
 
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from headrace.datastream.stream_execution_environment import StreamExecutionEnvironment
     from headrace.driver.deployment import Deployment
     from headrace.graph.job_graph import JobGraph
+    from headrace.ids import JobId
     from headrace.slot.messages import Output
 
 log = logging.getLogger(__name__)
@@ -70,12 +74,18 @@ class JobExecutor:
             board: the status that is shown to the outside, None for one of its own.
         """
         self._deployment = deployment
-        self._board = board
+        self.board = board
         self._clock = SystemClock()
         self.master: JobMaster | None = None
         """The running job, None before it starts."""
         self.executed = False
         """Whether a program has run a job."""
+
+    def begin_job(self, job_id: JobId) -> None:
+        """Give the next execution an id of its own."""
+        scratch = self._deployment.scratch_dir.with_name(f"headrace-driver-{job_id}")
+        self.board = None
+        self._deployment = replace(self._deployment, job_id=job_id, scratch_dir=scratch)
 
     def session(self, env: StreamExecutionEnvironment) -> SparkSession:
         """Return the Spark session, starting it at the first call."""
@@ -93,7 +103,8 @@ class JobExecutor:
         self.executed = True
         _probe_endpoints(graph)
         settings = build_settings(graph, configuration, self._deployment)
-        board = self._board or StatusBoard(self._initial_status(graph), self._clock)
+        board = self.board or StatusBoard(self._initial_status(graph), self._clock)
+        self.board = board
         board.update(
             name=graph.name,
             state=JobState.CREATED,
@@ -162,14 +173,17 @@ def _local_executor() -> JobExecutor:
     """Return this process's local executor; its token is the session's, so there is one."""
     if not _local:
         _local.append(JobExecutor(local_deployment()))
+        atexit.register(stop_session)
     return _local[0]
 
 
 def execute_locally(
     graph: JobGraph, configuration: JobConfiguration, env: StreamExecutionEnvironment, /
 ) -> JobExecutionResult:
-    """Run a job on this machine (``python job.py``)."""
-    return _local_executor().execute(graph, configuration, env)
+    """Run a job on this machine (``python job.py``); every execution is a job of its own."""
+    executor = _local_executor()
+    executor.begin_job(new_job_id())
+    return executor.execute(graph, configuration, env)
 
 
 def local_session(env: StreamExecutionEnvironment) -> SparkSession:

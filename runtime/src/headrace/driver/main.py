@@ -40,6 +40,7 @@ from headrace.driver.rest import RestServer, build_app
 from headrace.driver.status import StatusBoard
 from headrace.errors import HeadraceError, InvalidConfigError, InvalidProgramError, UserCodeError
 from headrace.ids import parse_job_id
+from headrace.slot.startup import ENV_LOG_LEVEL
 from headrace.slot.user_code import user_traceback
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ def kubernetes_conf(config: DriverConfig, host: str, pod_name: str) -> dict[str,
     if executor is None:
         return {}
     conf = {
+        f"spark.executorEnv.{ENV_LOG_LEVEL}": "INFO",
         "spark.driver.host": host,
         "spark.driver.bindAddress": host,  # executors are given the bind address
         "spark.driver.port": str(SPARK_DRIVER_PORT),

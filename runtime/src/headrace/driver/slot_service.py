@@ -76,6 +76,7 @@ class SlotService:
         self._changed = threading.Condition()
         self._slots: dict[int, RegisteredSlot] = {}
         self._server: grpc.Server | None = None
+        self._stopping = False
         self.port = 0
 
     def start(self, host: str, port: int) -> None:
@@ -104,6 +105,7 @@ class SlotService:
 
     def stop(self) -> None:
         """Tell every slot to end and close the server."""
+        self._stopping = True
         with self._changed:
             slots = list(self._slots.values())
         for slot in slots:
@@ -204,6 +206,6 @@ class SlotService:
                 del self._slots[registration.slot]
                 self._changed.notify_all()
         registered.orders.put(None)
-        if lost:
+        if lost and not self._stopping:
             log.warning("slot lost slot=%s attempt=%s", registration.slot, registration.attempt)
             self._listener.slot_lost(registration.slot, registration.attempt)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.serialization.row import Row
+from headrace.serialization.row import row_class
 from headrace.slot.columns import column_values
 
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ class FrameDecoder:
         columns = [column_values(column) for column in batch.columns]
         if self.single:
             return columns[0]
-        names = tuple(batch.schema.names)
-        of_names = Row.of_names
-        return [of_names(names, list(row)) for row in zip(*columns, strict=True)]
+        make = row_class(tuple(batch.schema.names))
+        return list(map(make, zip(*columns, strict=True)))
 
     def timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
         """Rows of a DataFrame have no timestamps of their own; assign them."""

@@ -120,6 +120,13 @@ def start_session(settings: SessionSettings) -> SparkSession:
     return session
 
 
+def stop_session() -> None:
+    """Stop this process's session, if there is one."""
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
+
+
 def _quieten(session: SparkSession) -> None:
     """Keep what Headrace reports itself, with the cause, out of the log as stack traces.
 

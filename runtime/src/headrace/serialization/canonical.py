@@ -104,8 +104,6 @@ def _canonical_other(value: object) -> object:  # noqa: C901, PLR0911, PLR0912  
             return canonical(_python_scalar(value))
         case tuple():
             return tuple(canonical(item) for item in value)
-        case list():
-            return [canonical(item) for item in value]
         case Row():
             if value.get_row_kind() is not RowKind.INSERT:
                 msg = (
@@ -113,6 +111,8 @@ def _canonical_other(value: object) -> object:  # noqa: C901, PLR0911, PLR0912  
                 )
                 raise TypeError(msg)
             return Row.of_names(value.field_names, [canonical(item) for item in value])
+        case list():
+            return [canonical(item) for item in value]
         case str():
             return str.__str__(value)
         case int():
@@ -197,7 +197,8 @@ def _micros_of(value: dt.datetime) -> int:
 
 
 def _encode(value: object, out: bytearray) -> None:
-    _ENCODERS[type(value)](value, out)
+    kind = Row if isinstance(value, Row) else type(value)  # named rows have classes of their own
+    _ENCODERS[kind](value, out)
 
 
 def _sized(tag: int, data: bytes, out: bytearray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.graph.stream_graph import HashByKey
-from headrace.serialization.row import Row
+from headrace.serialization.row import row_class
 from headrace.slot.chunk import KEY_COLUMN, KEY_GROUP_COLUMN, TIMESTAMP_COLUMN, ObjectRows
 
 if TYPE_CHECKING:
@@ -46,11 +46,8 @@ class ColumnDecoder:
             if TIMESTAMP_COLUMN in batch.schema.names
             else None
         )
-        fields = tuple(names)
-        of_names = Row.of_names
-        values: list[object] = [
-            of_names(fields, list(row)) for row in zip(*columns.values(), strict=True)
-        ]
+        make = row_class(tuple(names))
+        values: list[object] = list(map(make, zip(*columns.values(), strict=True)))
         return ObjectRows(
             rows.tag,
             rows.key_groups.astype(np.uint16),

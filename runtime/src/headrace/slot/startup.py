@@ -17,6 +17,10 @@ from headrace.ids import JobId
 ENV_TOKEN: Final = "HEADRACE_TOKEN"  # noqa: S105 - the variable's name, not a token
 
 
+ENV_LOG_LEVEL: Final = "HEADRACE_LOG_LEVEL"
+"""Level of the slot processes' log; in a pod INFO, in a local run WARNING."""
+
+
 class SlotArguments(msgspec.Struct, frozen=True):
     """First command-line argument of ``python -m headrace.slot``, as JSON.
 

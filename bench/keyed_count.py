@@ -1,0 +1,115 @@
+"""Throughput of a keyed count: generator ``process_element``, RocksDB, checkpoints, two executors.
+
+Prints one JSON line last: ``events_per_s`` over the measured time, ``empty_epoch_ms``, and where a record's
+time goes (``exchange``, ``decode``, ``user_code``, ``state_flush``, in nanoseconds a record). Not a test: run it
+with ``make bench NAME=keyed_count`` on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import threading
+import time
+
+from headrace.common import Configuration, Types
+from headrace.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from headrace.datastream.state import ValueStateDescriptor
+from headrace.driver import execution
+
+
+class Count(KeyedProcessFunction):
+    """Counts the records of every key; emits one result in a million."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        if count % 1_000_000 == 0:
+            yield count
+
+
+def build(args: argparse.Namespace, directory: str) -> StreamExecutionEnvironment:
+    """Return an environment that holds the program."""
+    options = {
+        "parallelism.default": str(args.parallelism),
+        "execution.checkpointing.interval": f"{args.interval_s} s",
+        "execution.checkpointing.dir": f"file://{directory}",
+        "state.backend.type": args.backend,
+        "headrace.epoch.max-rows": str(args.epoch_rows),
+        "spark.master": args.master,
+    }
+    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
+    spark = env.get_spark_session()
+    frame = (
+        spark.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", args.epoch_rows)
+        .option("numPartitions", args.parallelism)
+        .load()
+        .selectExpr(f"pmod(value * 2654435761L, {args.keys}L) AS key", "value")
+    )
+    env.from_dataframe(frame).key_by("key").process(Count(), Types.LONG()).uid("count").print()
+    return env
+
+
+def watch(args: argparse.Namespace, samples: list[dict[str, float]]) -> None:
+    """Sample the job's gauges twice a second, then stop it."""
+    executor = execution._local_executor()  # noqa: SLF001 - a benchmark of this very process
+    started = None
+    while True:
+        time.sleep(0.25)
+        board = executor.board
+        if board is None or board.get().epochs_committed < args.warmup_epochs:
+            continue
+        status = board.get()
+        now = time.perf_counter()
+        started = started or now
+        samples.append({"at": now, "records": status.records_in, **board.metrics()})
+        if now - started > args.seconds and executor.master is not None:
+            executor.master.stop(cancel=True)
+            return
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--master", default="local-cluster[2,1,1024]")
+    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--epoch-rows", type=int, default=2_000_000)
+    parser.add_argument("--interval-s", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--warmup-epochs", type=int, default=3)
+    parser.add_argument("--backend", default="rocksdb")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
+        env = build(args, directory)
+        samples: list[dict[str, float]] = []
+        watcher = threading.Thread(target=watch, args=(args, samples), daemon=True)
+        watcher.start()
+        env.execute("keyed-count")
+        first, last = samples[0], samples[-1]
+        events = last["records"] - first["records"]
+        seconds = last["at"] - first["at"]
+        print(
+            json.dumps(
+                {
+                    "bench": "keyed_count",
+                    "events_per_s": round(events / seconds),
+                    "seconds": round(seconds, 1),
+                    "epoch_ms": round(statistics.median(s["epochDuration"] for s in samples)),
+                    "decode_ms": round(statistics.median(s["epochDecodeTime"] for s in samples), 1),
+                    "user_ms": round(statistics.median(s["epochUserTime"] for s in samples), 1),
+                    "timers_ms": round(statistics.median(s["epochTimersTime"] for s in samples), 1),
+                    "checkpoint_ms": last.get("lastCheckpointDuration"),
+                    "state_bytes": last.get("stateSizeBytes"),
+                }
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()
