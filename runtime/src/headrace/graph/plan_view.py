@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from headrace.graph.stream_graph import Forward, HashByKey, Rebalance
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from headrace.graph.job_graph import JobGraph, JobLevel
     from headrace.graph.planner import Plan
     from headrace.graph.stream_graph import Partitioning, StreamGraph
@@ -22,16 +24,35 @@ _SHIP_STRATEGIES: Final[dict[type, str]] = {
 
 def plan_as_json(program: StreamGraph, plan: Plan) -> str:
     """Return program and plan as indented JSON; the same program gives the same text."""
-    parallelism = plan.job_graph.parallelism
+    job_graph = plan.job_graph
     view = {
-        "name": plan.job_graph.name,
-        "parallelism": parallelism,
-        "maxParallelism": plan.job_graph.max_parallelism,
-        "nodes": _nodes(program, parallelism),
-        "levels": [_level(level) for level in plan.job_graph.levels],
+        **_head(job_graph),
+        "nodes": _nodes(program, job_graph.parallelism),
+        "levels": [_level(level) for level in job_graph.levels],
         "warnings": list(plan.warnings),
     }
     return json.dumps(view, indent=2)
+
+
+def job_graph_as_json(
+    job_graph: JobGraph, options: Mapping[str, str], warnings: Sequence[str]
+) -> str:
+    """Return a planned job with its options as indented JSON."""
+    view = {
+        **_head(job_graph),
+        "options": dict(options),
+        "levels": [_level(level) for level in job_graph.levels],
+        "warnings": list(warnings),
+    }
+    return json.dumps(view, indent=2)
+
+
+def _head(job_graph: JobGraph) -> dict[str, object]:
+    return {
+        "name": job_graph.name,
+        "parallelism": job_graph.parallelism,
+        "maxParallelism": job_graph.max_parallelism,
+    }
 
 
 def describe_partitioning(partitioning: Partitioning) -> str:
@@ -40,11 +61,6 @@ def describe_partitioning(partitioning: Partitioning) -> str:
     if isinstance(partitioning, HashByKey) and partitioning.field_name is not None:
         return f"{name}({partitioning.field_name})"
     return name
-
-
-def exchange_count(job_graph: JobGraph) -> int:
-    """Return the number of exchanges: each one is a shuffle of every epoch."""
-    return len(job_graph.levels) - 1
 
 
 def _nodes(program: StreamGraph, parallelism: int) -> list[dict[str, object]]:
