@@ -17,11 +17,11 @@ import msgspec
 from headrace.common.serialization import DeserializationSchema, SerializationSchema
 from headrace.errors import InvalidProgramError
 from headrace.serialization import types as described
-from headrace.serialization.row import Row
+from headrace.serialization.row import Row, row_class
 from headrace.serialization.types import INTEGER_BITS, RowType, ScalarKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from headrace.common.typeinfo import TypeInformation
     from headrace.serialization.types import TypeDescription
@@ -233,24 +233,21 @@ def _python_type(description: TypeDescription, *, required: bool) -> Any:  # noq
 
 def _row_maker(row: RowType) -> Callable[[object], object]:
     """Return the function decoded struct -> `Row`."""
-    names = row.field_names
+    make_row = row_class(row.field_names)
     makers = [_value_maker(kind) for kind in row.field_types]
-    of_names, astuple = Row.of_names, msgspec.structs.astuple
+    astuple = msgspec.structs.astuple
     if not any(makers):
 
         def flat(decoded: object) -> object:
-            return of_names(names, list(astuple(cast("msgspec.Struct", decoded))))
+            return make_row(astuple(cast("msgspec.Struct", decoded)))
 
         return flat
 
     def nested(decoded: object) -> object:
         values = astuple(cast("msgspec.Struct", decoded))
-        return of_names(
-            names,
-            [
-                value if make is None or value is None else make(value)
-                for make, value in zip(makers, values, strict=True)
-            ],
+        return make_row(
+            value if make is None or value is None else make(value)
+            for make, value in zip(makers, values, strict=True)
         )
 
     return nested
@@ -292,26 +289,35 @@ def _by_place(makers: list[Callable[[object], object] | None], items: object) ->
 
 
 def _json_maker(row: RowType) -> Callable[[object], object]:
-    """Return the function `Row` or tuple -> dict that msgspec can write."""
+    """Return the function `Row` or tuple -> struct with the row's names, which msgspec writes."""
     names = row.field_names
+    struct = _struct_of(row, required=False)
     makers = [_json_value_maker(kind) for kind in row.field_types]
+    if not any(makers):
 
-    def make_object(value: object) -> object:
+        def make_flat(value: object) -> object:
+            return struct(*_fields_of(value, names))
+
+        return make_flat
+
+    def make_nested(value: object) -> object:
         fields = _fields_of(value, names)
-        return {
-            name: field if make is None or field is None else make(field)
-            for name, make, field in zip(names, makers, fields, strict=True)
-        }
+        return struct(
+            *(
+                field if make is None or field is None else make(field)
+                for make, field in zip(makers, fields, strict=True)
+            )
+        )
 
-    return make_object
+    return make_nested
 
 
-def _fields_of(value: object, names: tuple[str, ...]) -> list[object] | tuple[object, ...]:
+def _fields_of(value: object, names: tuple[str, ...]) -> Sequence[object]:
     if isinstance(value, Row):
         own = value.field_names
-        if own is not None and own != names:
-            return value.get_fields_by_names(names)
-        fields: list[object] | tuple[object, ...] = list(value)
+        fields: Sequence[object] = (
+            value if own is None or own == names else value.get_fields_by_names(names)
+        )
     elif isinstance(value, (tuple, list)):
         fields = value
     else:
