@@ -39,7 +39,8 @@ group.initial.rebalance.delay.ms=0
 log.retention.hours=24
 PROPERTIES
 
-java=("$JAVA_HOME/bin/java" -cp "/opt/kafka/jars/*")
+java=("$JAVA_HOME/bin/java" -Dlog4j2.configurationFile=/opt/kafka/log4j2.properties
+    -cp "/opt/kafka/jars/*")
 if [[ ! -e "$data/meta.properties" ]]; then
     "${java[@]}" -Xmx128m kafka.tools.StorageTool format \
         --config "$properties" --cluster-id "aGVhZHJhY2UtZGV2LWthZg" >/dev/null

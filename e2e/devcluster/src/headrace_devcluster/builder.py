@@ -193,9 +193,9 @@ class ImageBuilder:
         if Part.JARS in image.parts:
             (context / "jars").mkdir()
             for jar in resolve_jars(image.jars, self._cache, self._progress.note):
-                os.link(jar, context / "jars" / jar.name)
+                shutil.copy2(jar, context / "jars")
         if Part.MINIO in image.parts:
-            os.link(self._toolchain.build_program(MINIO), context / "minio")
+            shutil.copy2(self._toolchain.build_program(MINIO), context / "minio")
 
     def _install(self, target: Path, *what: str) -> None:
         """Installs Python packages for the image, not for the host."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from headrace.cli.jars import read_lock
 from headrace.errors import InvalidConfigError
 from headrace_devcluster.cache import Source, compute_key
 from headrace_devcluster.checkout import Checkout
@@ -121,8 +122,6 @@ def _list_sources(checkout: Checkout, image: Image) -> Iterable[Source]:
         yield Source(checkout.images / file)
     if Part.DEPENDENCIES in image.parts:
         yield Source(checkout.requirements / image.requirements)
-    if Part.JARS in image.parts:
-        yield Source(checkout.root / "runtime/src/headrace/cli/jars.lock.json")
     if Part.MINIO in image.parts:
         yield Source(checkout.devcluster / "minio")
     if Part.APPLICATION in image.parts:
@@ -142,5 +141,7 @@ def compute_image_keys(checkout: Checkout, name: str, architecture: str) -> dict
         return {BASE: compute_key((), [BASE_SUITE, architecture])}
     image = IMAGES[name]
     keys = compute_image_keys(checkout, image.parent, architecture)
-    words = [keys[image.parent], image.tag, image.jars]
+    words = [keys[image.parent], image.tag]
+    if image.jars:
+        words.append(read_lock()[image.jars].key)
     return {**keys, name: compute_key(_list_sources(checkout, image), words)}

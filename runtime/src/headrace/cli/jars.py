@@ -57,6 +57,10 @@ class JarSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """File name, as the resolver gives it, to checksum. Fetched files not named here are ignored:
     they come with Spark already."""
 
+    from_spark: tuple[str, ...] = ()
+    """Patterns of jars to take from pyspark itself, which the resolver never fetches; pyspark is
+    pinned by its own lock."""
+
     @property
     def key(self) -> str:
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
@@ -77,7 +81,7 @@ def resolve_jars(set_name: str, cache_dir: Path, say: Say = lambda _text: None) 
         say: Told in one sentence before a step that takes seconds.
 
     Returns:
-        Absolute paths, sorted by file name.
+        Absolute paths.
 
     Raises:
         InvalidConfigError: There is no such set, or Java is missing or too old.
@@ -95,7 +99,21 @@ def resolve_jars(set_name: str, cache_dir: Path, say: Say = lambda _text: None) 
         require_java()
         say(f"Fetching {len(jar_set.sha256)} jars ({set_name}), once")
         _fetch_set(set_name, jar_set, home)
-    return [home / name for name in sorted(jar_set.sha256)]
+    return [*(home / name for name in sorted(jar_set.sha256)), *_find_bundled(jar_set.from_spark)]
+
+
+def _find_bundled(patterns: Iterable[str]) -> list[Path]:
+    """Jars of pyspark itself, exactly one for each pattern."""
+    found: list[Path] = []
+    for pattern in patterns:
+        matches = sorted((find_pyspark() / "jars").glob(pattern))
+        if len(matches) != 1:
+            raise InternalError(
+                "pyspark does not hold exactly one such jar: correct from_spark in jars.lock.json "
+                f"pattern={pattern} found={len(matches)}"
+            )
+        found += matches
+    return found
 
 
 def parse_java_version(output: str) -> int | None:
