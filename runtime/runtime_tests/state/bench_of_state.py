@@ -92,14 +92,15 @@ class StateBench:
 
     def read(self, keys: Iterable[object], name: str = "count") -> dict[object, object]:
         """Values of those ``keys`` that have one."""
-        state = self.values(name)
-        found = {}
+        values = self.read_all(self.values(name), keys)
+        return {key: value for key, value in values.items() if value is not None}
+
+    def read_all(self, state: ValueStateAccess, keys: Iterable[object]) -> dict[object, object]:
+        values = {}
         for key in keys:
             self.select(key)
-            value = state.value()
-            if value is not None:
-                found[key] = value
-        return found
+            values[key] = state.value()
+        return values
 
     def register(self, timers: Iterable[tuple[int, object]], name: str = "_event_timers") -> None:
         queue = self.timers(name)

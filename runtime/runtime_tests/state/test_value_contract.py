@@ -22,8 +22,8 @@ from headrace.serialization.types import (
 
 from .bench_of_state import MAX_PARALLELISM
 
-TINY_BYTES = 4096
-"""Room for a handful of entries: almost every access misses."""
+TINY_BYTES = 1 << 15
+"""Room for a few entries: almost every access misses."""
 
 
 def stored_rows(bench, name: str = "count") -> list[tuple[bytes, bytes]]:

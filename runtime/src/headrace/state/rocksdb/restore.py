@@ -117,7 +117,7 @@ def _merge(
         return
     start, end = rows_of_range(kept)
     link_database(source.directory, scratch)
-    other = RocksDBStorage(scratch, options)
+    other = RocksDBStorage(scratch, options, read_only=True)
     try:
         _check_complete(source, other)
         for name in other.families:

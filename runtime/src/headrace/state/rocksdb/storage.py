@@ -7,9 +7,10 @@ compacts in its own threads.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Final
 
-from rocksdict import Checkpoint, Rdict, ReadOptions, WriteBatch
+from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch
 
 from headrace.errors import InternalError
 from headrace.state.contract import SnapshotFile
@@ -27,12 +28,17 @@ if TYPE_CHECKING:
 DEFAULT_COLUMN_FAMILY: Final = "default"
 """Always there; holds rows only if a state has this name."""
 
-BATCH_ROWS: Final = 32768
-"""Rows of one write batch; bounds the memory of a flush."""
+BATCH_BYTES_MAX: Final = 4 << 20
+"""Rows and values of one write batch; bounds the memory of a flush."""
+
+MEMTABLES_MIN: Final = 1 << 20
+"""Least common bound of memtables; below it every write would wait for the disk."""
+
+_MEMTABLES: Final = "rocksdb.cur-size-all-mem-tables"
 
 _SUMMED: Final = {
     "rocksdb.actual-delayed-write-rate": False,
-    "rocksdb.cur-size-all-mem-tables": True,
+    _MEMTABLES: True,
     "rocksdb.estimate-live-data-size": True,
     "rocksdb.estimate-num-keys": True,
     "rocksdb.estimate-pending-compaction-bytes": True,
@@ -50,8 +56,9 @@ class RocksDBRows:
     def __init__(self, database: RocksDBStorage, family: Rdict, handle: ColumnFamily) -> None:
         self._database = database
         self._family = family
-        self._handle = handle
+        self._handle: ColumnFamily | None = handle
         self._get = family.get
+        self._batch_bytes = database.batch_bytes
 
     def get(self, row: bytes) -> bytes | None:
         """Return the value of ``row``, None when it is not there."""
@@ -63,21 +70,19 @@ class RocksDBRows:
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Put rows; None deletes."""
-        batch = WriteBatch(raw_mode=True)
-        batch.set_default_column_family(self._handle)
-        rows = 0
+        batch, size = WriteBatch(raw_mode=True), 0
+        handle = self._handle
         for row, value in changes:
             if value is None:
-                batch.delete(row, self._handle)
+                batch.delete(row, handle)
+                size += len(row)
             else:
-                batch[row] = value
-            rows += 1
-            if rows == BATCH_ROWS:
+                batch.put(row, value, handle)
+                size += len(row) + len(value)
+            if size >= self._batch_bytes:
                 self._database.write(batch)
-                batch = WriteBatch(raw_mode=True)
-                batch.set_default_column_family(self._handle)
-                rows = 0
-        if rows:
+                batch, size = WriteBatch(raw_mode=True), 0
+        if not batch.is_empty():
             self._database.write(batch)
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -102,37 +107,49 @@ class RocksDBRows:
         """Return one of RocksDB's integer properties, 0 when it has none of this name."""
         return float(self._family.property_int_value(name) or 0)
 
+    def flush(self) -> None:
+        """Write the memtable out and wait for it."""
+        self._family.flush(wait=True)
+
     def compact(self) -> None:
         """Rewrite all files of the column family."""
         with translating("compaction failed", self._database.path):
             self._family.compact_range(None, None)
 
     def close(self) -> None:
-        """Let go of the column family."""
+        """Let go of the column family: a handle left alive would keep the whole database open."""
+        self._handle = None
         self._family.close()
 
 
 class RocksDBStorage:
     """`StateStorage` in a database directory."""
 
-    def __init__(self, path: Path, options: DatabaseOptions) -> None:
+    def __init__(self, path: Path, options: DatabaseOptions, *, read_only: bool = False) -> None:
         """Open the database in ``path``, new or adopted.
 
         Args:
             path: RocksDB's directory; its files belong to this object alone.
             options: of the database and its column families.
+            read_only: only scan it: no background work, and no file is deleted.
 
         Raises:
             CorruptStateError: adopted files cannot be opened.
         """
         self.path = path
         self._options = options
+        bound = options.settings.memtables_bytes
+        self._memtables_bytes = sys.maxsize if bound is None else max(bound, MEMTABLES_MIN)
+        self.batch_bytes = min(BATCH_BYTES_MAX, self._memtables_bytes // 8)
         existing = path.exists()
         path.mkdir(parents=True, exist_ok=True)
         with reading_stored_files(path):
             families = Rdict.list_cf(str(path), options.build()) if existing else []
             self._database = Rdict(
-                str(path), options.build(), {name: options.build() for name in families}
+                str(path),
+                options.build(),
+                {name: options.build() for name in families},
+                AccessType.read_only(False) if read_only else AccessType.read_write(),
             )
         self._write_options = without_wal()
         self._rows: dict[str, RocksDBRows] = {}
@@ -170,11 +187,24 @@ class RocksDBStorage:
             self._database.drop_column_family(name)
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch."""
-        try:
+        """Write a batch, waiting for the disk when memtables are over their bound.
+
+        RocksDB itself starts to flush near the bound but never waits for it, so writing faster than
+        the disk would take any amount of memory.
+        """
+        with translating("writing state failed", self.path):
             self._database.write(batch, self._write_options)
-        except Exception as error:
-            raise translate(error, "writing state failed", self.path) from error
+            manager = self._options.write_buffer_manager
+            if manager is not None and manager.get_usage() > self._memtables_bytes:
+                self._shrink_memtables()
+
+    def _shrink_memtables(self) -> None:
+        """Flush the largest memtable, unless all are small and only many."""
+        sizes = {name: rows.gauge(_MEMTABLES) for name, rows in self._rows.items()}
+        largest = max(sizes, key=lambda name: sizes[name])
+        # A memtable holds at least one block of its arena: flushing such a one frees nothing.
+        if sizes[largest] > 2 * self._options.settings.arena_block_bytes:
+            self._rows[largest].flush()
 
     def freeze(self, directory: Path) -> tuple[SnapshotFile, ...]:
         """Put hard links of all files into ``directory``, after writing out the memtables."""

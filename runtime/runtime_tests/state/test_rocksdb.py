@@ -1,0 +1,298 @@
+"""What only RocksDB has: its files, its options, its errors (C5, C9, C11, J2-J4, T5, T21, T25)."""
+
+import gc
+import os
+
+import pytest
+from rocksdict import Rdict
+
+from headrace.errors import CorruptStateError, InternalError, InvalidConfigError, LocalStorageError
+from headrace.keygroups import KeyGroupRange
+from headrace.serialization.types import BYTES
+from headrace.state.rocksdb.errors import translate
+from headrace.state.rocksdb.factory import RocksDBBackendFactory
+from headrace.state.rocksdb.settings import parse_settings
+
+from .bench_of_state import MAX_PARALLELISM, StateBench, as_source, one_key_per_group
+
+KEYS = one_key_per_group()
+MB = 1 << 20
+
+
+def storage_of(bench: StateBench):
+    return bench.backend._storage
+
+
+def test_one_column_family_a_state_with_rows_in_the_documented_layout(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put({"k": 5}, "click_count")
+    bench.register([(1, "k")])
+    directory = bench.freeze().directory
+    raw = Rdict(str(directory))
+    assert sorted(Rdict.list_cf(str(directory))) == ["_event_timers", "click_count", "default"]
+    group = bench.key_group("k").to_bytes(2, "big")
+    assert list(raw.get_column_family("click_count").items()) == [
+        (group + b"\x00\x00\x00\x01k\x00\x00", b"\x05")
+    ]
+    assert list(raw.get_column_family("_event_timers").items()) == [
+        (group + b"\x80\x00\x00\x00\x00\x00\x00\x01" + b"\x00\x00\x00\x01k\x00\x00", b"")
+    ]
+
+
+def test_the_working_directory_looks_like_a_rocksdb(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+    bench.snapshot()
+    files = [path.name for path in (bench.config.directory / "db").iterdir()]
+    for needed in ("CURRENT", "IDENTITY", "LOCK", "LOG"):
+        assert needed in files
+    for prefix, suffix in (("MANIFEST-", ""), ("OPTIONS-", ""), ("", ".sst"), ("0", ".log")):
+        assert [name for name in files if name.startswith(prefix) and name.endswith(suffix)]
+
+
+def test_the_options_file_shows_what_was_configured(make_rocksdb) -> None:
+    bench = make_rocksdb(options={"state.backend.rocksdb.writebuffer.size": "32mb"})
+    bench.put({"a": 1})
+    text = max((bench.config.directory / "db").glob("OPTIONS-*")).read_text()
+    for line in (
+        f"write_buffer_size={32 * MB}",
+        "filter_policy=bloomfilter",
+        "cache_index_and_filter_blocks=true",
+        "compression=kLZ4Compression",
+    ):
+        assert line in text
+
+
+def test_the_write_ahead_log_stays_empty(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put({f"key-{number}": number for number in range(1000)})
+    bench.backend.flush()
+    logs = list((bench.config.directory / "db").glob("*.log"))
+    assert [path.stat().st_size for path in logs] == [0]
+    assert [f for f in bench.snapshot().files if f.name.endswith(".log")] == []
+
+
+def test_unchanged_tables_keep_their_names_over_snapshots(make_rocksdb) -> None:
+    """So an incremental checkpoint uploads only what is new (D9)."""
+    bench = make_rocksdb()
+    bench.put(dict.fromkeys(KEYS, 1))
+    first = bench.snapshot()
+    bench.put({KEYS[0]: 2})
+    second = bench.snapshot()
+    old = {f.name: f.path.stat().st_ino for f in first.files if f.shareable}
+    new = {f.name: f.path.stat().st_ino for f in second.files if f.shareable}
+    assert len(new) == len(old) + 1
+    assert {name: new[name] for name in old} == old
+    third = bench.snapshot()
+    assert {f.name for f in third.files if f.shareable} == set(new)
+
+
+def test_a_restored_database_links_the_tables_and_copies_the_rest(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put(dict.fromkeys(KEYS, 1))
+    source = bench.freeze()
+    restored = make_rocksdb(sources=[source])
+    for path in source.directory.iterdir():
+        twin = restored.config.directory / "db" / path.name
+        if path.suffix == ".sst":
+            assert twin.stat().st_ino == path.stat().st_ino
+        elif twin.exists():
+            assert twin.stat().st_ino != path.stat().st_ino
+
+
+def test_rows_of_other_key_groups_are_gone_after_compaction(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    state = bench.values("blob", BYTES)
+    for key in KEYS:
+        bench.select(key)
+        state.update(os.urandom(50_000))
+    bench.register([(number, key) for number, key in enumerate(KEYS)])
+    half = make_rocksdb(
+        key_groups=KeyGroupRange(0, MAX_PARALLELISM // 2 - 1), sources=[bench.freeze()]
+    )
+    storage = storage_of(half)
+    assert len(list(storage.rows("blob").scan(b"", b"\xff\xff"))) == MAX_PARALLELISM // 2
+    half.backend.flush()
+    before = half.backend.metrics()["rocksdb.total-sst-files-size"]
+    for name in ("blob", "_event_timers"):
+        storage.rows(name).compact()
+    after = half.backend.metrics()["rocksdb.total-sst-files-size"]
+    assert after < before * 0.6
+    assert len(list(storage.rows("blob").scan(b"", b"\xff\xff"))) == MAX_PARALLELISM // 2
+    assert [key for _, key in half.fire(100)] == KEYS[: MAX_PARALLELISM // 2]
+
+
+def test_a_closed_database_lets_go_of_its_lock_although_states_live_on(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+    bench.register([(1, "a")])
+    states = (bench.values(), bench.timers())
+    bench.backend.close()
+    gc.collect()
+    path = str(bench.config.directory / "db")
+    reopened = Rdict(path)
+    reopened.close()
+    assert len(states) == 2
+
+
+def test_a_database_in_use_is_not_opened_twice(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+    with pytest.raises(InternalError, match="empty directory"):
+        RocksDBBackendFactory().open(bench.config, [])
+
+
+def test_a_corrupt_block_is_reported_when_it_is_read(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    state = bench.values("blob", BYTES)
+    for number in range(200):
+        bench.select(f"key-{number}")
+        state.update(os.urandom(1000))
+    source = bench.freeze()
+    (table,) = source.directory.glob("*.sst")
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    table.write_bytes(data)
+    restored = make_rocksdb(sources=[source])
+    with pytest.raises(CorruptStateError, match="database="):
+        list(storage_of(restored).rows("blob").scan(b"", b"\xff\xff"))
+    blobs = restored.values("blob", BYTES)
+    with pytest.raises(CorruptStateError, match="database="):
+        restored.read_all(blobs, [f"key-{number}" for number in range(200)])
+
+
+def test_a_corrupt_block_stops_a_merge(make_rocksdb) -> None:
+    """A merge that ended early at a bad block would lose rows without a word."""
+    halves = [KeyGroupRange(0, 7), KeyGroupRange(8, 15)]
+    sources = []
+    for owned, keys in zip(halves, (KEYS[:8], KEYS[8:]), strict=True):
+        bench = make_rocksdb(key_groups=owned)
+        state = bench.values("blob", BYTES)
+        for key in keys:
+            bench.select(key)
+            state.update(os.urandom(20_000 if owned.start else 30_000))
+        sources.append(bench.freeze())
+    (table,) = sources[1].directory.glob("*.sst")
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    table.write_bytes(data)
+    with pytest.raises(CorruptStateError):
+        make_rocksdb(sources=sources)
+
+
+def test_memory_is_bounded_by_the_managed_budget(make_rocksdb) -> None:
+    budget = 8 * MB
+    bench = make_rocksdb(memory_bytes=budget)
+    state = bench.values("blob", BYTES)
+    peak = 0.0
+    for number in range(20_000):
+        bench.select(f"key-{number}")
+        state.update(number.to_bytes(4, "big") * 500)
+        if number % 500 == 0:
+            metrics = bench.backend.metrics()
+            peak = max(peak, metrics["rocksdb.block-cache-usage"] + metrics["stateCacheBytes"])
+    for number in range(0, 20_000, 7):
+        bench.select(f"key-{number}")
+        assert state.value() == number.to_bytes(4, "big") * 500
+    metrics = bench.backend.metrics()
+    peak = max(peak, metrics["rocksdb.block-cache-usage"] + metrics["stateCacheBytes"])
+    # 40 MB of state went through; a memtable being flushed may go over by its arena.
+    assert peak < budget * 1.25
+
+
+def test_metrics_carry_flinks_names(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+    bench.snapshot()
+    metrics = bench.backend.metrics()
+    assert metrics["rocksdb.total-sst-files-size"] > 0
+    assert metrics["rocksdb.estimate-num-keys"] == 1
+    assert {
+        "rocksdb.block-cache-usage",
+        "rocksdb.cur-size-all-mem-tables",
+        "rocksdb.estimate-pending-compaction-bytes",
+        "rocksdb.is-write-stopped",
+    } <= set(metrics)
+
+
+def test_managed_memory_is_divided_as_flink_does() -> None:
+    settings = parse_settings({"headrace.state.cache.fraction": "0.25"}, 400 * MB)
+    assert settings.object_cache_bytes == 100 * MB
+    assert settings.block_cache_bytes == 250 * MB  # 300 MB * (3 - 0.5) / 3
+    assert settings.memtables_bytes == 100 * MB  # 300 MB * 2 * 0.5 / 3
+    assert settings.write_buffer_bytes == 64 * MB
+    assert settings.arena_block_bytes == MB
+
+
+def test_small_budgets_get_small_arenas() -> None:
+    settings = parse_settings({}, 4 * MB)
+    assert settings.arena_block_bytes * 8 <= settings.memtables_bytes
+
+
+def test_unmanaged_memory_uses_the_given_sizes() -> None:
+    settings = parse_settings(
+        {
+            "state.backend.rocksdb.memory.managed": "false",
+            "state.backend.rocksdb.block.cache-size": "300m",
+            "state.backend.rocksdb.writebuffer.size": "128 mb",
+            "state.backend.rocksdb.writebuffer.count": "3",
+            "state.backend.rocksdb.use-bloom-filter": "false",
+            "state.backend.rocksdb.compaction.style": "universal",
+        },
+        64 * MB,
+    )
+    assert settings.memtables_bytes is None
+    assert settings.block_cache_bytes == 300 * MB
+    assert (settings.write_buffer_bytes, settings.write_buffers) == (128 * MB, 3)
+    assert settings.bloom_bits is None
+    assert settings.universal_compaction
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("state.backend.rocksdb.writebuffer.sise", "64mb", "check its spelling"),
+        ("state.backend.rocksdb.writebuffer.size", "many", "expected a size"),
+        ("state.backend.rocksdb.memory.managed", "yes", "expected true or false"),
+        ("state.backend.rocksdb.memory.high-prio-pool-ratio", "0.2", "binding cannot set"),
+        ("state.backend.rocksdb.log.level", "DEBUG_LEVEL", "binding cannot set"),
+    ],
+)
+def test_an_option_that_cannot_be_honoured_is_refused_by_name(
+    make_rocksdb, key: str, value: str, named: str
+) -> None:
+    with pytest.raises(InvalidConfigError, match=named) as refused:
+        make_rocksdb(options={key: value})
+    assert f"key={key}" in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["state.backend.type", "state.backend.rocksdb.localdir", "other.x"])
+def test_options_of_other_readers_are_left_alone(make_rocksdb, key: str) -> None:
+    make_rocksdb(options={key: "rocksdb"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Corruption: block checksum mismatch", CorruptStateError),
+        ("IO error: No space left on device", LocalStorageError),
+        ("Invalid argument: whatever", InternalError),
+    ],
+)
+def test_rocksdbs_status_codes_become_our_errors(tmp_path, text: str, expected) -> None:
+    error = translate(Exception(text), "reading state failed", tmp_path)
+    assert type(error) is expected
+    assert text in str(error)
+
+
+def test_a_full_disk_asks_for_a_failover_not_for_a_bug_report() -> None:
+    assert LocalStorageError.restartable
+    assert not InternalError.restartable
+
+
+def test_a_snapshot_can_be_taken_right_after_a_restore(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put(dict.fromkeys(KEYS, 1))
+    restored = make_rocksdb(sources=[bench.freeze()])
+    again = make_rocksdb(sources=[as_source(restored.snapshot())])
+    assert again.read(KEYS) == dict.fromkeys(KEYS, 1)
