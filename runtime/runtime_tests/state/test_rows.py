@@ -22,7 +22,7 @@ def test_a_timer_before_1970_sorts_before_later_ones() -> None:
     times = [-(2**63), -1, 0, 1, 2**63 - 1]
     encoded = [rows.timer_row(3, time, b"k") for time in times]
     assert encoded == sorted(encoded)
-    assert times == [rows.timer_time_ms(row) for row in encoded]
+    assert [rows.sort_time_of(row) for row in encoded] == [rows.sort_time(time) for time in times]
 
 
 def test_a_longer_key_is_never_a_continuation_of_a_shorter_one() -> None:

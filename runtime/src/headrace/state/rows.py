@@ -64,9 +64,18 @@ def timer_row(key_group: int, timestamp_ms: int, key: bytes) -> bytes:
     return _TIMER_HEAD.pack(key_group, timestamp_ms + _TIME_OFFSET, len(key)) + key + NO_NAMESPACE
 
 
-def timer_time_ms(row: bytes) -> int:
-    """Return the timestamp of a timer's row."""
-    return int(_TIME.unpack_from(row, 2)[0]) - _TIME_OFFSET
+def sort_time(timestamp_ms: int) -> bytes:
+    """Return a time as rows hold it: eight bytes that sort as times do.
+
+    Raises:
+        struct.error: the time does not fit 64 bits.
+    """
+    return _TIME.pack(timestamp_ms + _TIME_OFFSET)
+
+
+def sort_time_of(row: bytes) -> bytes:
+    """Return the time of a timer's row as `sort_time` would."""
+    return row[2:10]
 
 
 def parse_timer_row(row: bytes) -> tuple[int, int, bytes]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.keygroups import KeyGroupRange
 from headrace.state.contract import Timer
-from headrace.state.rows import parse_timer_row, rows_of_range, timer_row, timer_time_ms
+from headrace.state.rows import parse_timer_row, rows_of_range, sort_time, sort_time_of, timer_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,8 @@ class StoredTimerQueue:
         self._pending: dict[bytes, int] = {}
         self._head_max = max(HEAD_MIN, min(HEAD_MAX, HEADS_MAX // len(self._key_groups)))
         self._heads = {key_group: _Head(key_group) for key_group in self._key_groups}
-        self._queue: list[tuple[int, KeyGroup]] = []
+        self._queue: list[tuple[bytes, KeyGroup]] = []
+        self._queue_max = 4 * len(self._heads) + 1024
         self._load()
 
     def register(self, timestamp_ms: int) -> None:
@@ -104,7 +105,7 @@ class StoredTimerQueue:
         if len(rows) > self._head_max:
             head.resume = rows.pop()
         if at == 0:
-            heapq.heappush(self._queue, (timestamp_ms, head.key_group))
+            heapq.heappush(self._queue, (sort_time_of(row), head.key_group))
 
     def delete(self, timestamp_ms: int) -> None:
         """Delete the current key's timer at this time if there is one.
@@ -129,17 +130,19 @@ class StoredTimerQueue:
 
         Timers registered while iterating are included when they are due.
         """
-        queue = self._queue
+        queue, heads = self._queue, self._heads
         deserialize = self._key_serializer.deserialize
-        while queue and queue[0][0] <= up_to_ms:
-            timestamp_ms, key_group = heapq.heappop(queue)
-            head = self._heads[key_group]
-            if not head.rows or timer_time_ms(head.rows[0]) != timestamp_ms:
+        latest = sort_time(max(TIME_MIN_MS, min(TIME_MAX_MS, up_to_ms)))
+        while queue and queue[0][0] <= latest:
+            time, key_group = heapq.heappop(queue)
+            head = heads[key_group]
+            if not head.rows or sort_time_of(head.rows[0]) != time:
                 continue
             row = head.rows.pop(0)
             self._forget(row)
             self._advance(head)
-            yield Timer(timestamp_ms, deserialize(parse_timer_row(row)[2]), key_group)
+            _, timestamp_ms, key = parse_timer_row(row)
+            yield Timer(timestamp_ms, deserialize(key), key_group)
 
     def flush(self) -> None:
         """Write all pending changes into the rows."""
@@ -176,8 +179,8 @@ class StoredTimerQueue:
         if not head.rows and head.resume < head.end:
             self._refill(head)
         if head.rows:
-            heapq.heappush(self._queue, (timer_time_ms(head.rows[0]), head.key_group))
-            if len(self._queue) > 4 * len(self._heads) + 1024:
+            heapq.heappush(self._queue, (sort_time_of(head.rows[0]), head.key_group))
+            if len(self._queue) > self._queue_max:
                 self._rebuild_queue()
 
     def _refill(self, head: _Head) -> None:
@@ -200,7 +203,7 @@ class StoredTimerQueue:
 
     def _rebuild_queue(self) -> None:
         self._queue[:] = [
-            (timer_time_ms(head.rows[0]), key_group)
+            (sort_time_of(head.rows[0]), key_group)
             for key_group, head in self._heads.items()
             if head.rows
         ]
