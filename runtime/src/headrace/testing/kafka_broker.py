@@ -30,6 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from headrace.cli.jars import find_pyspark, resolve_jars
 from headrace.errors import InternalError, InvalidConfigError
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -54,6 +55,18 @@ class KafkaBrokerConfig:
     sasl_users: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: float = 60.0
+
+
+def resolve_broker_class_path(cache: Path) -> list[Path]:
+    """Return the broker's jars, fetched into a cache once.
+
+    Spark's resolver leaves out what Spark itself has; the broker takes that from pyspark.
+
+    Raises:
+        InvalidConfigError, StorageUnavailableError, InternalError: as `resolve_jars`.
+    """
+    from_spark = sorted((find_pyspark() / "jars").glob("scala-library-*.jar"))
+    return [*resolve_jars("kafka-broker", cache), *from_spark]
 
 
 DEFAULT_BROKER_CONFIG: Final = KafkaBrokerConfig()

@@ -11,13 +11,20 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from headrace.connectors.kafka.client_errors import ClientEvents, kafka_errors
+from headrace.connectors.kafka.client_errors import (
+    ClientEvents,
+    ErrorClass,
+    classify,
+    error_of,
+    kafka_errors,
+)
 from headrace.connectors.kafka.probe import ClusterProbe
 from headrace.connectors.kafka.session import connection_settings
 from headrace.errors import InternalError
 
 _BATCH: Final = 10_000
-_SLICE_S: Final = 0.5
+_SLICE_S: Final = 0.1
+_BOUNDS_ATTEMPTS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +67,26 @@ def read_committed(client: Mapping[str, str], topic: str) -> Iterator[CommittedR
             }
         )
         try:
-            ends: dict[int, int] = {}
-            starts: list[TopicPartition] = []
-            for number in numbers:
-                low, high = consumer.get_watermark_offsets(
-                    TopicPartition(topic, number), timeout=10.0
-                )
-                if high > low:
-                    ends[number] = high
-                    starts.append(TopicPartition(topic, number, low))
-            consumer.assign(starts)
-            yield from _read_to(consumer, ends)
+            ranges = {number: _bounds(consumer, topic, number) for number in numbers}
+            filled = {number: (low, high) for number, (low, high) in ranges.items() if high > low}
+            consumer.assign(
+                [TopicPartition(topic, number, low) for number, (low, _) in filled.items()]
+            )
+            yield from _read_to(consumer, {number: high for number, (_, high) in filled.items()})
         finally:
             consumer.close()
+
+
+def _bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """Return first and last stable offset, asking again while a leader is being elected."""
+    for _ in range(_BOUNDS_ATTEMPTS):
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10.0)
+        except KafkaException as exception:
+            if classify(error_of(exception)) is not ErrorClass.UNAVAILABLE:
+                raise
+            consumer.poll(_SLICE_S)
+    return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10.0)
 
 
 def _read_to(consumer: Consumer, ends: dict[int, int]) -> Iterator[CommittedRecord]:
