@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import msgspec
 
@@ -32,6 +32,7 @@ class Descriptor(msgspec.Struct, frozen=True):
 
     @property
     def hexadecimal(self) -> str:
+        """The digest without its algorithm, which is the name of the blob's file."""
         return self.digest.removeprefix("sha256:")
 
 
@@ -44,10 +45,12 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def blobs(self) -> tuple[Descriptor, ...]:
+        """Everything that the image consists of beside the manifest."""
         return (self.config, *self.layers)
 
     @property
     def size_bytes(self) -> int:
+        """What the image takes when nothing of it is shared."""
         return sum(blob.size for blob in self.blobs)
 
 
@@ -58,12 +61,15 @@ class BlobStore:
     root: Path
 
     def blob(self, digest: str) -> Path:
+        """Where a blob is, or would be."""
         return self.root / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
     def manifest(self, name: str, key: str) -> Path:
+        """Where the manifest of a build is, or would be."""
         return self.root / "manifests" / f"{name}-{key}.json"
 
     def prepare(self) -> None:
+        """Makes the directories."""
         for directory in (self.root / "blobs" / "sha256", self.root / "manifests"):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -89,17 +95,21 @@ class BlobStore:
 
 
 def read_manifest(path: Path) -> Manifest:
+    """Reads a kept manifest."""
     return msgspec.json.decode(path.read_bytes(), type=Manifest)
 
 
 def write_image_archive(
-    store: BlobStore, manifest_path: Path, tag: str, present: Collection[str], output: BinaryIO
+    store: BlobStore, manifest_path: Path, tag: str, present: Collection[str], output: IO[bytes]
 ) -> None:
     """Writes an OCI image archive, as a stream, without the blobs that the reader has.
 
     Args:
+        store: Where the image is kept.
+        manifest_path: Its manifest there.
         tag: Name that the image gets where it is imported.
         present: Digests of the reader's blobs.
+        output: Where the archive goes; need not be seekable.
     """
     content = manifest_path.read_bytes()
     manifest = read_manifest(manifest_path)

@@ -11,7 +11,6 @@ reader; the next ``up`` or ``down`` takes it apart first.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,9 @@ from headrace_devcluster import components, network, node
 from headrace_devcluster.archive import write_program_image
 from headrace_devcluster.cgroups import create_group, observe_hierarchies
 from headrace_devcluster.components import Component, NodePlan
+from headrace_devcluster.containerd import import_archive
 from headrace_devcluster.dns import resolve_name
 from headrace_devcluster.errors import ClusterFailedError
-from headrace_devcluster.containerd import import_archive
 from headrace_devcluster.kubectl import Kubectl
 from headrace_devcluster.layout import (
     CLUSTER_DOMAIN,
@@ -34,6 +33,7 @@ from headrace_devcluster.layout import (
 from headrace_devcluster.locks import host_lock
 from headrace_devcluster.mount_points import claim_mount_points
 from headrace_devcluster.pki import build_tokens, write_pki
+from headrace_devcluster.polling import poll_until
 from headrace_devcluster.processes import ProcessId
 from headrace_devcluster.progress import Progress
 from headrace_devcluster.record import ClusterRecord, read_all_records, write_record
@@ -41,8 +41,6 @@ from headrace_devcluster.toolchain import Binaries
 
 READY_TIMEOUT_S = 120.0
 """Several times what the slowest step takes on two busy cores."""
-
-POLL_S = 0.1
 
 
 class Bringup:
@@ -134,16 +132,17 @@ class Bringup:
 
     def _wait_for(self, what: str, condition: Callable[[], bool]) -> None:
         """Polls a condition; gives up early when a component has ended."""
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while not condition():
-            for name, process in self._record.components.items():
-                node.require_running(self._layout, name, process)
-            if time.monotonic() > deadline:
-                raise ClusterFailedError(
-                    f"{what} did not become ready: read the logs, then run 'headrace cluster "
-                    f"down' and try again timeout_s={READY_TIMEOUT_S:.0f} logs={self._layout.logs}"
-                )
-            time.sleep(POLL_S)
+        if not poll_until(lambda: condition() or self._check_components(), READY_TIMEOUT_S):
+            raise ClusterFailedError(
+                f"{what} did not become ready: read the logs, then run 'headrace cluster "
+                f"down' and try again timeout_s={READY_TIMEOUT_S:.0f} logs={self._layout.logs}"
+            )
+
+    def _check_components(self) -> bool:
+        """Raises when a component has ended; otherwise False, as the condition does not hold."""
+        for name, process in self._record.components.items():
+            node.require_running(self._layout, name, process)
+        return False
 
     def _api_is_ready(self) -> bool:
         return self._kubectl.attempt("get", "--raw=/readyz").returncode == 0

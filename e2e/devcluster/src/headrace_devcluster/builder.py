@@ -151,7 +151,9 @@ class ImageBuilder:
             export_image(store, _store_tag(name, key), self.blobs, self.blobs.manifest(name, key))
         for old in self.blobs.prune(name):
             subprocess.run(
-                [*self._buildah("rmi")[:-2], _store_tag(name, old)], capture_output=True, check=False
+                [*self._buildah("rmi")[:-2], _store_tag(name, old)],
+                capture_output=True,
+                check=False,
             )
 
     def _buildah(self, command: str) -> list[str]:
@@ -221,8 +223,7 @@ def _store_tag(name: str, key: str) -> str:
 
 
 def observe_debian_mirror(suite: str) -> str | None:
-    """The mirror that this machine's apt uses for a Debian release; None leaves the choice to
-    debootstrap."""
+    """The mirror that this machine's apt uses for a release; None lets debootstrap choose."""
     done = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)"],
         capture_output=True,

@@ -50,6 +50,7 @@ def compute_key(sources: Iterable[Source], words: Iterable[str] = ()) -> str:
     """Hashes what an entry is made from: names, modes and contents of files, and plain words.
 
     Args:
+        sources: Files and directories; their order counts, where they are does not.
         words: Further inputs, such as a tool's version or the key of a parent.
     """
     digest = hashlib.sha256()

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headrace_devcluster.errors import UnsupportedHostError
+from headrace_devcluster.polling import poll_until
 from headrace_devcluster.processes import PROC, ProcessId, observe_process
 
 NODE_GROUP = "node"
@@ -134,6 +135,7 @@ def observe_members(name: str, proc: Path = PROC) -> list[ProcessId]:
 
 
 def existing_groups(name: str, trees: list[Hierarchy]) -> list[Path]:
+    """The groups of a cluster that exist, one for each tree at most."""
     return [tree.mount / name for tree in trees if (tree.mount / name).is_dir()]
 
 
@@ -148,15 +150,14 @@ def remove_group(name: str, trees: list[Hierarchy], timeout_s: float = REMOVE_TI
     Raises:
         OSError: A group is still busy after ``timeout_s``.
     """
-    deadline = time.monotonic() + timeout_s
     for top in existing_groups(name, trees):
-        while top.is_dir():
-            try:
-                for directory in _deepest_first(top):
-                    directory.rmdir()
-            except FileNotFoundError:
-                continue
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
+        if not poll_until(partial(_try_remove, top), timeout_s, 0.02):
+            top.rmdir()
+
+
+def _try_remove(top: Path) -> bool:
+    """Removes a group with its children, as far as they are empty."""
+    with contextlib.suppress(OSError):
+        for directory in _deepest_first(top):
+            directory.rmdir()
+    return not top.is_dir()

@@ -20,14 +20,17 @@ class Checkout:
 
     @property
     def devcluster(self) -> Path:
+        """Sources of the embedded cluster that are not Python."""
         return self.root / "e2e" / "devcluster"
 
     @property
     def images(self) -> Path:
+        """Dockerfiles, one directory for each image."""
         return self.devcluster / "images"
 
     @property
     def requirements(self) -> Path:
+        """Locks of the Python dependencies."""
         return self.root / "requirements"
 
     def find_uv(self) -> Path:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headrace.errors import InternalError
 from headrace_devcluster.bringup import Bringup
 from headrace_devcluster.builder import ImageBuilder
 from headrace_devcluster.checkout import find_checkout
@@ -46,6 +47,7 @@ def locate_cluster(name: str, settings: Settings) -> Layout:
 
 
 def make_toolchain(settings: Settings, progress: Progress) -> Toolchain:
+    """A toolchain for this checkout."""
     return Toolchain(find_checkout(), settings.cache, settings.environment, progress)
 
 
@@ -148,11 +150,13 @@ class Cluster:
         settings: Settings,
         progress: Progress,
     ) -> Cluster:
-        assert record.holder is not None, "a ready cluster has a holder"
+        if record.holder is None:
+            raise InternalError(f"a ready cluster has no holder name={record.name}")
         return cls(layout, record, record.holder, binaries, settings, progress)
 
     @property
     def name(self) -> str:
+        """The name that it was brought up by."""
         return self.layout.name
 
     @property

@@ -37,6 +37,10 @@ def run_logged(
 
     Args:
         what: Names the thing being made, for the error message.
+        command: Program and arguments.
+        log: File for its output, replaced.
+        cwd: Directory to run in; the caller's by default.
+        environment: All of its environment; the caller's by default.
 
     Raises:
         BuildFailedError: It failed; the message ends with the last lines of the log.
@@ -50,7 +54,7 @@ def run_logged(
             stderr=subprocess.STDOUT,
             cwd=cwd,
             env=dict(environment) if environment is not None else None,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no locks
+            preexec_fn=_die_with_parent,
             check=False,
         )
     if done.returncode != 0:

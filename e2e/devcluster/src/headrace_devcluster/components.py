@@ -48,9 +48,11 @@ class NodePlan:
     """The program that holds every Kubernetes component."""
 
     def kubeconfig_of(self, identity: str) -> Path:
+        """Where the kubeconfig of one of `IDENTITIES` is."""
         return self.layout.config / f"{identity}.kubeconfig"
 
     def pki(self, file: str) -> str:
+        """Where a certificate or key is, as configuration files want it."""
         return str(self.layout.config / "pki" / file)
 
 
@@ -86,6 +88,7 @@ def build_token_file(tokens: dict[str, str]) -> str:
 
 
 def build_containerd_config(plan: NodePlan) -> str:
+    """Containerd's configuration: where things are, and what an unprivileged sandbox needs."""
     return dedent(f"""\
         version = 2
         root = "{plan.layout.data}/containerd"
@@ -172,6 +175,7 @@ def build_kubelet_config(plan: NodePlan) -> str:
 
 
 def build_corefile(plan: NodePlan) -> str:
+    """CoreDNS's configuration: the cluster's own zone and nothing else."""
     return dedent(f"""\
         .:53 {{
           bind {plan.addresses.node}
@@ -187,10 +191,12 @@ def build_corefile(plan: NodePlan) -> str:
 
 
 def build_containerd(plan: NodePlan) -> Component:
+    """The container runtime."""
     return Component("containerd", ("containerd", "-c", f"{plan.layout.config}/containerd.toml"))
 
 
 def build_etcd(plan: NodePlan) -> Component:
+    """The API server's database, for the node only."""
     kube = str(plan.kube)
     return Component(
         "etcd", (kube, "etcd", f"--data-dir={plan.layout.data}/etcd", f"--client-url={ETCD_URL}")
@@ -198,6 +204,7 @@ def build_etcd(plan: NodePlan) -> Component:
 
 
 def build_apiserver(plan: NodePlan) -> Component:
+    """The API server, with tokens and RBAC as in a real cluster."""
     addresses = plan.addresses
     return Component(
         "apiserver",
@@ -231,6 +238,7 @@ def build_apiserver(plan: NodePlan) -> Component:
 
 
 def build_controllers(plan: NodePlan) -> Component:
+    """Every controller that does not belong to a cloud."""
     return Component(
         "controllers",
         (
@@ -249,6 +257,7 @@ def build_controllers(plan: NodePlan) -> Component:
 
 
 def build_scheduler(plan: NodePlan) -> Component:
+    """The scheduler."""
     return Component(
         "scheduler",
         (
@@ -263,6 +272,7 @@ def build_scheduler(plan: NodePlan) -> Component:
 
 
 def build_kubelet(plan: NodePlan) -> Component:
+    """The kubelet."""
     return Component(
         "kubelet",
         (
@@ -297,6 +307,7 @@ def build_proxy(plan: NodePlan) -> Component:
 
 
 def build_dns(plan: NodePlan) -> Component:
+    """CoreDNS, as a daemon of the node rather than as pods."""
     return Component("dns", (str(plan.kube), "dns", f"--conf={plan.layout.config}/Corefile"))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import IO
 
+from headrace.errors import InternalError
 from headrace_devcluster.blobstore import BlobStore, write_image_archive
 from headrace_devcluster.errors import ClusterFailedError
 from headrace_devcluster.node import enter_command, run_in_node
@@ -68,13 +70,13 @@ def import_built_image(holder: ProcessId, store: BlobStore, manifest: Path, tag:
             stdout=subprocess.DEVNULL,
             stderr=errors,
         )
-        assert receiver.stdin is not None, "a pipe was asked for"
         broken = False
-        with receiver.stdin as output:
-            try:
+        try:
+            with _input_of(receiver) as output:
                 write_image_archive(store, manifest, tag, present, output)
-            except BrokenPipeError:
-                broken = True
+        except BrokenPipeError:
+            # It ended early and says why.
+            broken = True
         code = receiver.wait(IMPORT_TIMEOUT_S)
         errors.seek(0)
         reason = errors.read().decode(errors="replace").strip()
@@ -82,3 +84,9 @@ def import_built_image(holder: ProcessId, store: BlobStore, manifest: Path, tag:
         raise ClusterFailedError(
             f"the image could not be imported: read containerd.log image={tag} output={reason!r}"
         )
+
+
+def _input_of(receiver: subprocess.Popen[bytes]) -> IO[bytes]:
+    if receiver.stdin is None:
+        raise InternalError(f"a process was started without a pipe args={receiver.args!r}")
+    return receiver.stdin

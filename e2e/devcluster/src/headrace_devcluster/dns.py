@@ -31,7 +31,7 @@ def parse_addresses(query: bytes, answer: bytes) -> list[IPv4Address]:
     offset = len(query)
     addresses = []
     for _ in range(count):
-        while answer[offset] not in {0} and answer[offset] < 0xC0:
+        while 0 < answer[offset] < 0xC0:
             offset += answer[offset] + 1
         offset += 2 if answer[offset] >= 0xC0 else 1
         kind, _class, _ttl, length = struct.unpack_from(">HHIH", answer, offset)

@@ -17,7 +17,7 @@ import base64
 import gzip
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -53,7 +53,7 @@ class _Segment(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-def read_tar_split(record: IO[bytes]) -> Iterator[bytes | str]:
+def read_tar_split(record: Iterable[bytes]) -> Iterator[bytes | str]:
     """Yields the parts of a layer archive: raw bytes, or the path of a file to copy in."""
     for line in record:
         segment = msgspec.json.decode(line, type=_Segment)

@@ -27,7 +27,7 @@ REQUIRED_RIGHTS: tuple[tuple[str, str], ...] = (
 
 
 def find_kubectl(settings: Settings) -> tuple[str, ...]:
-    """kubectl from PATH, else the one that was built for the embedded cluster.
+    """Finds kubectl on PATH, else takes the one built for the embedded cluster.
 
     Raises:
         MissingToolError: There is neither.
@@ -91,5 +91,5 @@ def parse_server_version(version_json: str) -> str:
 
 
 def use_external_cluster(kubeconfig: Path, settings: Settings) -> Kubectl:
-    """kubectl for a cluster that the user has."""
+    """Binds kubectl to a cluster that the user has."""
     return Kubectl(find_kubectl(settings), kubeconfig)

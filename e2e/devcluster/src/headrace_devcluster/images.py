@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from headrace.cli.jars import read_lock
 from headrace.errors import InvalidConfigError
@@ -78,9 +77,7 @@ IMAGES: dict[str, Image] = {
             f"{REGISTRY}/headrace-runtime:dev",
             parts=(Part.APPLICATION,),
         ),
-        Image(
-            "operator-deps", "python", parts=(Part.DEPENDENCIES,), requirements="operator.txt"
-        ),
+        Image("operator-deps", "python", parts=(Part.DEPENDENCIES,), requirements="operator.txt"),
         Image(
             "operator",
             "operator-deps",
@@ -132,6 +129,8 @@ def compute_image_keys(checkout: Checkout, name: str, architecture: str) -> dict
     """Names the exact image that a build would give now, and those that it extends.
 
     Args:
+        checkout: The source tree.
+        name: One of `IMAGES`, or ``base``.
         architecture: The machine's, as the kernel calls it (``x86_64``).
 
     Returns:

@@ -69,18 +69,22 @@ class Addresses:
 
     @property
     def pods(self) -> IPv4Network:
+        """Addresses of pods, 254 of them."""
         return IPv4Network(f"10.214.{self.index}.0/24")
 
     @property
     def services(self) -> IPv4Network:
+        """Addresses of Services."""
         return IPv4Network(f"10.215.{self.index}.0/24")
 
     @property
     def host(self) -> IPv4Address:
+        """The host, as the node and the pods see it."""
         return self.link[1]
 
     @property
     def node(self) -> IPv4Address:
+        """The node, as the host sees it."""
         return self.link[2]
 
     @property
@@ -95,10 +99,12 @@ class Addresses:
 
     @property
     def api_url(self) -> str:
+        """The API server, for clients on the host."""
         return f"https://{self.node}:{API_PORT}"
 
     @property
     def subnets(self) -> tuple[IPv4Network, IPv4Network, IPv4Network]:
+        """All that the host gets a route to."""
         return (self.link, self.pods, self.services)
 
 
@@ -135,22 +141,27 @@ class Layout:
 
     @property
     def directory(self) -> Path:
+        """Everything of the cluster that is a file."""
         return self.root / self.name
 
     @property
     def record(self) -> Path:
+        """What `record` writes down."""
         return self.directory / "cluster.json"
 
     @property
     def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
         return self.directory / "kubeconfig"
 
     @property
     def logs(self) -> Path:
+        """Logs of components and pods."""
         return self.directory / "logs"
 
     @property
     def config(self) -> Path:
+        """Configuration and keys; readable by root only."""
         return self.directory / "config"
 
     @property

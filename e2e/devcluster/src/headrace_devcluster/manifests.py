@@ -47,6 +47,7 @@ def build_kafka(namespace: str, memory: str = "1Gi", heap: str = "384m") -> str:
     """A single Kafka broker: Deployment and Service ``kafka``.
 
     Args:
+        namespace: An existing one; jobs elsewhere reach the broker by its full name.
         memory: Memory limit of the pod.
         heap: Heap of the broker; the rest is for its page cache and threads.
     """
@@ -118,7 +119,9 @@ def build_minio(
     """An S3 server: Secret, Deployment and Service ``minio``, with buckets made at its start.
 
     Args:
+        namespace: An existing one.
         buckets: Names by S3's rules, 3 to 63 lower-case letters, digits and hyphens.
+        credentials: Also in the Secret ``minio``, under the names that AWS clients look for.
         memory: Memory limit of the pod.
     """
     credentials = credentials or S3Credentials()

@@ -44,6 +44,7 @@ def observe_routes() -> list[IPv4Network]:
 
 
 def has_link(layout: Layout) -> bool:
+    """Whether the host's end of the pair exists."""
     return (SYS_NET / layout.host_link).exists()
 
 
@@ -51,6 +52,8 @@ def connect_node(layout: Layout, addresses: Addresses, node_pid: int) -> None:
     """Joins the node's network namespace to the host.
 
     Args:
+        layout: Names the host's end.
+        addresses: Of both ends and of what is behind the node.
         node_pid: A process in the namespace, as the host numbers it.
     """
     host_link = layout.host_link

@@ -8,9 +8,7 @@ The daemons are started from outside, are nobody's children and outlive the ``up
 
 from __future__ import annotations
 
-import os
 import subprocess
-import time
 from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -18,6 +16,7 @@ from pathlib import Path
 from headrace_devcluster.components import Component
 from headrace_devcluster.errors import ClusterFailedError
 from headrace_devcluster.layout import NODE_NAME, Layout
+from headrace_devcluster.polling import poll_until
 from headrace_devcluster.processes import PROC, ProcessId, is_running, observe_process
 
 START_TIMEOUT_S = 20.0
@@ -39,6 +38,7 @@ def start_node(layout: Layout, pause: Path, procs_files: Sequence[Path]) -> Proc
     """Starts the holder and waits until its namespaces are furnished.
 
     Args:
+        layout: Of the cluster.
         pause: The program that waits and collects orphans, as process 1 of the node.
         procs_files: Control-group files that the holder joins first.
 
@@ -63,13 +63,9 @@ def start_node(layout: Layout, pause: Path, procs_files: Sequence[Path]) -> Proc
             cwd="/",
         )  # fmt: skip
     holder = observe_process(started.pid)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while holder is not None and time.monotonic() < deadline:
-        if started.poll() is not None:
-            break
-        if ready.exists():
-            return holder
-        time.sleep(0.02)
+    poll_until(lambda: ready.exists() or started.poll() is not None, START_TIMEOUT_S, 0.02)
+    if holder is not None and ready.exists():
+        return holder
     raise ClusterFailedError(
         "the node's namespaces could not be made: unshare needs CAP_SYS_ADMIN; run 'headrace "
         f"cluster down', then try again log={log}\n{read_log_tail(log)}"
@@ -134,13 +130,16 @@ def start_component(
 
 def _find_in_node(holder: ProcessId, number: int) -> ProcessId | None:
     """Translates a process id of the node's namespace to the host's."""
-    namespace = os.readlink(PROC / str(holder.pid) / "ns/pid_for_children")
+    namespace = (PROC / str(holder.pid) / "ns/pid_for_children").readlink()
     for entry in PROC.iterdir():
         if not entry.name.isdigit():
             continue
         try:
             status = (entry / "status").read_text()
-            if _number_in_namespace(status) == number and os.readlink(entry / "ns/pid") == namespace:
+            if (
+                _number_in_namespace(status) == number
+                and (entry / "ns/pid").readlink() == namespace
+            ):
                 return observe_process(int(entry.name))
         except (FileNotFoundError, ProcessLookupError):
             continue

@@ -31,6 +31,7 @@ class Certificate:
 
     @property
     def subject(self) -> str:
+        """The subject as openssl takes it."""
         organization = f"/O={self.organization}" if self.organization else ""
         return f"{organization}/CN={self.common_name}"
 

@@ -39,6 +39,7 @@ def is_defunct(stat: str) -> bool:
 
 
 def read_boot_id(proc: Path = PROC) -> str:
+    """An identity of the running kernel, since process ids and ticks start anew with it."""
     return (proc / "sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -54,6 +55,7 @@ def observe_process(pid: int, proc: Path = PROC) -> ProcessId | None:
 
 
 def is_running(process: ProcessId, proc: Path = PROC) -> bool:
+    """Whether exactly this process runs."""
     return observe_process(process.pid, proc) == process
 
 

@@ -25,6 +25,7 @@ class Progress:
 
     @classmethod
     def silent(cls) -> Progress:
+        """One that shows nothing."""
         return cls(Console(quiet=True))
 
     @contextmanager
@@ -38,7 +39,10 @@ class Progress:
             self._console.print(f"… {title}", markup=False, soft_wrap=True)
             yield
         elapsed_s = time.monotonic() - started_s
-        self._console.print(f"[green]✓[/green] {title} [dim]({elapsed_s:.1f} s)[/dim]", soft_wrap=True)
+        self._console.print(
+            f"[green]✓[/green] {title} [dim]({elapsed_s:.1f} s)[/dim]", soft_wrap=True
+        )
 
     def note(self, text: str) -> None:
+        """Says one thing that is done."""
         self._console.print(f"[green]✓[/green] {text}", soft_wrap=True)

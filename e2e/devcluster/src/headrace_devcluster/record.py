@@ -29,6 +29,7 @@ class ClusterRecord:
     """Whether ``up`` came to its end."""
 
     def with_component(self, name: str, process: ProcessId) -> ClusterRecord:
+        """The same record with one more running component."""
         return replace(self, components={**self.components, name: process})
 
 

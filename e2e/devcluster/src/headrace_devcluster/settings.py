@@ -27,6 +27,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Reads the settings from environment variables, or takes the defaults."""
         return cls(
             root=Path(environment.get("HEADRACE_CLUSTERS") or DEFAULT_ROOT).absolute(),
             cache=locate_cache(environment).absolute(),

@@ -75,6 +75,7 @@ def observe_status(layout: Layout, kubectl_command: tuple[str, ...] | None) -> C
     """Looks at a cluster from outside; changes nothing.
 
     Args:
+        layout: Of the cluster.
         kubectl_command: kubectl, or None where it was not built, as when nothing was ever up.
     """
     leftovers = observe_leftovers(layout)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from headrace_devcluster import cgroups, network
 from headrace_devcluster.errors import LeftoverError
 from headrace_devcluster.layout import Layout
 from headrace_devcluster.mount_points import release_mount_points
+from headrace_devcluster.polling import poll_until
 from headrace_devcluster.processes import PROC, ProcessId, kill_process
 
 KILL_TIMEOUT_S = 20.0
@@ -35,13 +35,16 @@ class Leftovers:
 
     @property
     def nothing(self) -> bool:
+        """Whether there is no trace of the cluster."""
         return self.only_directory and self.directory is None
 
     @property
     def only_directory(self) -> bool:
+        """Whether nothing is there but, perhaps, files."""
         return not (self.processes or self.mounts or self.link or self.groups)
 
     def describe(self) -> str:
+        """Lists it for a person."""
         parts = [f"process {process.pid}" for process in self.processes]
         parts += [f"mount {mount}" for mount in self.mounts]
         parts += [f"link {self.link}"] if self.link else []
@@ -79,22 +82,26 @@ def end_processes(layout: Layout, timeout_s: float = KILL_TIMEOUT_S) -> None:
     Raises:
         LeftoverError: Some are still there after ``timeout_s``.
     """
-    deadline = time.monotonic() + timeout_s
-    while members := cgroups.observe_members(layout.cgroup):
-        if time.monotonic() > deadline:
-            raise LeftoverError(
-                "processes do not end: look at them with 'ps', then run 'headrace cluster down' "
-                f"again pids={[member.pid for member in members]}"
-            )
+
+    def all_gone() -> bool:
+        members = cgroups.observe_members(layout.cgroup)
         for member in members:
             kill_process(member)
-        time.sleep(0.02)
+        return not members
+
+    if not poll_until(all_gone, timeout_s, 0.02):
+        left = [member.pid for member in cgroups.observe_members(layout.cgroup)]
+        raise LeftoverError(
+            "processes do not end: look at them with 'ps', then run 'headrace cluster down' "
+            f"again pids={left}"
+        )
 
 
 def remove_cluster(layout: Layout, *, keep_directory: bool = False) -> bool:
     """Removes everything of a cluster; returns whether there was anything.
 
     Args:
+        layout: Of the cluster.
         keep_directory: Empties the cluster's directory instead of removing it, for a caller that
             holds the lock on it and goes on to start the cluster anew.
 

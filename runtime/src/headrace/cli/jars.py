@@ -63,6 +63,7 @@ class JarSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def key(self) -> str:
+        """A name that changes whenever the set does."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
 
 
@@ -146,6 +147,7 @@ def require_java() -> None:
 
 
 def compute_sha256(path: Path) -> str:
+    """The SHA-256 sum of a file, in hexadecimal digits."""
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
