@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from headrace.errors import IncompatibleStateError, InvalidConfigError
+from headrace.errors import IncompatibleStateError, InvalidConfigError, InvalidProgramError
 from headrace.serialization.types import INT, LONG, PICKLED, STRING
 from headrace.state.factory import backend_factory
 
@@ -124,6 +124,11 @@ def test_sources_that_disagree_on_a_type_are_refused(make_bench) -> None:
     other.values("n", STRING)
     with pytest.raises(IncompatibleStateError, match="state=n"):
         make_bench(sources=[source, renamed(other.freeze())])
+
+
+def test_a_state_without_a_name_is_refused(make_bench) -> None:
+    with pytest.raises(InvalidProgramError, match="needs a name"):
+        make_bench().values("")
 
 
 def test_an_unknown_backend_is_refused_by_name() -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from rocksdict import Rdict
@@ -9,7 +10,7 @@ from rocksdict import Rdict
 from headrace.errors import CorruptStateError, InternalError, InvalidConfigError, LocalStorageError
 from headrace.keygroups import KeyGroupRange
 from headrace.serialization.types import BYTES
-from headrace.state.rocksdb.errors import translate
+from headrace.state.rocksdb.errors import reading_stored_files, translate
 from headrace.state.rocksdb.factory import RocksDBBackendFactory
 from headrace.state.rocksdb.settings import parse_settings
 
@@ -283,6 +284,47 @@ def test_rocksdbs_status_codes_become_our_errors(tmp_path, text: str, expected) 
     error = translate(Exception(text), "reading state failed", tmp_path)
     assert type(error) is expected
     assert text in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Corruption: Sst file size mismatch", CorruptStateError),
+        ("IO error: No such file or directory: MANIFEST-000005", CorruptStateError),
+        ("Invalid argument: unknown comparator", CorruptStateError),
+        ("IO error: No space left on device: 000012.sst", LocalStorageError),
+        ("IO error: While lock file: LOCK: Resource temporarily unavailable", LocalStorageError),
+    ],
+)
+def test_bad_stored_files_are_told_from_a_bad_disk(tmp_path, text: str, expected) -> None:
+    with pytest.raises(expected), reading_stored_files(tmp_path):
+        raise Exception(text)  # noqa: TRY002  as rocksdict does
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*"])
+def test_a_missing_manifest_is_corrupt_state(make_rocksdb, name: str) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+    source = bench.freeze()
+    (victim,) = source.directory.glob(name)
+    victim.unlink()
+    with pytest.raises(CorruptStateError, match="restore another checkpoint"):
+        make_rocksdb(sources=[source])
+
+
+def test_a_snapshot_that_fails_leaves_no_half_directory(make_rocksdb, monkeypatch) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+
+    def fail(directory: Path) -> None:
+        directory.mkdir()
+        (directory / "half.sst").touch()
+        raise LocalStorageError("disk full")
+
+    monkeypatch.setattr(storage_of(bench), "freeze", fail)
+    with pytest.raises(LocalStorageError):
+        bench.backend.snapshot(bench.root / "snapshot")
+    assert not (bench.root / "snapshot").exists()
 
 
 def test_a_full_disk_asks_for_a_failover_not_for_a_bug_report() -> None:

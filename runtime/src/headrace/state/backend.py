@@ -7,10 +7,11 @@ What differs between backends is only where rows live (`headrace.state.rocksdb`,
 from __future__ import annotations
 
 import logging
+import shutil
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from headrace.checkpoint.protocol.types import StateSchema
-from headrace.errors import InternalError
+from headrace.errors import InternalError, InvalidProgramError
 from headrace.state.contract import KeyContext, LocalSnapshot
 from headrace.state.owned_rows import OwnedRows
 from headrace.state.schemas import (
@@ -120,9 +121,14 @@ class CachedStateBackend:
             msg = f"a snapshot needs a directory of its own; directory={directory}"
             raise InternalError(msg)
         self.flush()
+        try:
+            files = self._storage.freeze(directory)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)  # half a snapshot is none
+            raise
         return LocalSnapshot(
             directory=directory,
-            files=self._storage.freeze(directory),
+            files=files,
             key_group_range=self._config.key_group_range,
             key_serializer=self._keys.snapshot(),
             # States not asked for yet are still in the rows, so they stay in the snapshot.
@@ -154,6 +160,9 @@ class CachedStateBackend:
     def _register(self, declared: StateSchema, serializer: TypeSerializer[T] | None) -> bool:
         """Take note of a declaration; return whether it is new."""
         uid = self._config.operator_uid
+        if not declared.name:
+            msg = f"a state needs a name; operator={uid}"
+            raise InvalidProgramError(msg)
         known = self._schemas.get(declared.name)
         if known is not None:
             reason = None if known.serializer == declared.serializer else "declared twice"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LOCAL: Final = ("IO error", "No space", "Resource busy", "Timed out", "Operation aborted")
 """Status codes that speak of this machine's disk, not of the data."""
 
+_MISSING: Final = "No such file"
+
 
 def translate(error: Exception, what: str, path: Path) -> HeadraceError:
     """Return our error for one that rocksdict raised.
@@ -49,14 +51,18 @@ def translating(what: str, path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading_stored_files(path: Path) -> Iterator[None]:
-    """Turn every error of opening or reading restored files into `CorruptStateError`.
+    """Turn errors of opening or reading restored files into ours.
 
-    A file that is missing or cut shows up as an IO error or as corruption, depending on the file.
+    A file that is missing, cut or changed is the checkpoint's fault and no failover mends it; a
+    disk that is full or fails is not.
     """
     try:
         yield
     except HeadraceError:
         raise
     except Exception as error:
-        msg = f"stored state cannot be read, restore another checkpoint: {error}; files={path}"
+        text = str(error)
+        if text.startswith(_LOCAL) and _MISSING not in text:
+            raise translate(error, "opening state failed", path) from error
+        msg = f"stored state cannot be read, restore another checkpoint: {text}; files={path}"
         raise CorruptStateError(msg) from error
