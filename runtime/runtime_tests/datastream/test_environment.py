@@ -100,8 +100,12 @@ def test_warnings_of_the_plan_stay_with_the_environment(executor):
     env.from_collection([1]).key_by(lambda v: v).reduce(lambda a, b: a).print()
     env.execute()
 
-    (warning,) = env.plan_warnings
-    assert "operator='Reduce'" in warning
+    about_uid, about_checkpoints = env.plan_warnings
+    assert "operator='Reduce'" in about_uid
+    assert about_checkpoints == (
+        "checkpointing is off, a crash silently loses all state, call env.enable_checkpointing or "
+        "set execution.checkpointing.interval; operators=['Reduce']"
+    )
 
 
 def test_the_execution_plan_does_not_execute(executor):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
-from headrace.common import Types
+from headrace.common import Row, Types
 from headrace.datastream import KeyedProcessFunction, ProcessFunction, StreamExecutionEnvironment
+from headrace.datastream.field_selector import FieldSelector
 from headrace.datastream.state import ValueStateDescriptor
 from headrace.errors import InvalidProgramError
 
@@ -109,3 +112,19 @@ def test_a_state_descriptor_has_a_name_and_a_type():
 
     assert (descriptor.get_name(), descriptor.type_info) == ("count", Types.LONG())
     assert descriptor.serializer().snapshot() == Types.LONG().value_serializer().snapshot()
+
+
+def test_a_field_selector_reads_by_name_whatever_the_order_of_fields():
+    selector = pickle.loads(pickle.dumps(FieldSelector("b")))
+
+    assert [selector.get_key(row) for row in (Row(a=1, b=2), Row(b=3, a=4), Row(a=5, b=6))] == [
+        2,
+        3,
+        6,
+    ]
+    with pytest.raises(KeyError, match="no such field"):
+        selector.get_key(Row(a=1))
+    for value in (Row(1, 2), (1, 2), {"b": 1}):
+        with pytest.raises(TypeError, match="not a row with names"):
+            selector.get_key(value)
+    assert pickle.loads(pickle.dumps(selector)).get_key(Row(b=1)) == 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from headrace.config.options import checkpointing
 from headrace.datastream.checkpointing_mode import CheckpointingMode
 from headrace.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from headrace.datastream.unsupported import CHECKPOINTS, missing_attribute
 
 if TYPE_CHECKING:
     from headrace.config.job_configuration import JobConfiguration
@@ -36,6 +37,11 @@ class CheckpointConfig:
 
     def __init__(self, target: SettingsTarget) -> None:
         self._target = target
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(self, name, CHECKPOINTS)
 
     def is_checkpointing_enabled(self) -> bool:
         """Return whether checkpoints are taken."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation, Types
 from headrace.datastream.data_stream_sink import DataStreamSink
+from headrace.datastream.field_selector import FieldSelector
 from headrace.datastream.functions import (
     FilterCallable,
     FilterFunction,
@@ -28,6 +29,7 @@ from headrace.datastream.functions import (
 from headrace.datastream.key_tracing import traced_field
 from headrace.datastream.keyed_adapters import KeyedFilter, KeyedFlatMap, KeyedMap
 from headrace.datastream.program_graph import FORWARD, Upstream
+from headrace.datastream.unsupported import STREAM, missing_attribute
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromDataFrame, PrintSink
 from headrace.graph.stream_graph import HashByKey, OperatorKind, Rebalance
@@ -227,6 +229,11 @@ class DataStream:
         """
         return self._env.execute_and_collect(self, job_execution_name, limit)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(self, name, STREAM)
+
     # --- construction ----------------------------------------------------------------------------
 
     def _node(self, what: str) -> StreamNode:
@@ -349,17 +356,6 @@ class KeyedStream(DataStream):
     ) -> KeyedStream:
         """Partition by another key instead."""
         return KeyedStream(self, *self._hash_by_key(key_selector, key_type))
-
-
-class FieldSelector(KeySelector):
-    """Selects a named field of a row."""
-
-    def __init__(self, field: str) -> None:
-        self._field = field
-
-    def get_key(self, value: Any) -> Any:  # noqa: ANN401 - the base class's
-        """Return the field."""
-        return value[self._field]
 
 
 def _repartitioned(

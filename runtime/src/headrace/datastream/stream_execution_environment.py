@@ -13,7 +13,7 @@ from headrace.common.configuration import Configuration
 from headrace.common.typeinfo import Types
 from headrace.common.watermark_strategy import WatermarkStrategy
 from headrace.config.job_configuration import build_configuration, merge_settings, parse_options
-from headrace.config.options import job
+from headrace.config.options import checkpointing, job
 from headrace.datastream.checkpoint_config import CheckpointConfig
 from headrace.datastream.closeable_iterator import CloseableIterator
 from headrace.datastream.data_stream import DataStream
@@ -21,6 +21,7 @@ from headrace.datastream.dataframe_types import type_info_of_schema
 from headrace.datastream.execution import current_context
 from headrace.datastream.outputs import Outputs
 from headrace.datastream.program_graph import ProgramGraph, Upstream
+from headrace.datastream.unsupported import ENVIRONMENT, missing_attribute
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import CollectSink, FromCollection, FromDataFrame
 from headrace.graph.plan_view import plan_as_json
@@ -67,6 +68,11 @@ class StreamExecutionEnvironment:
     ) -> StreamExecutionEnvironment:
         """Return an environment for where the program runs: local, or a driver pod."""
         return StreamExecutionEnvironment(configuration)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(self, name, ENVIRONMENT)
 
     # --- options ---------------------------------------------------------------------------------
 
@@ -231,8 +237,8 @@ class StreamExecutionEnvironment:
         program = self.program.take()
         configuration = build_configuration(self._effective_settings())
         plan = self._plan(program, configuration, job_name)
-        self.plan_warnings = plan.warnings
-        for warning in plan.warnings:
+        self.plan_warnings = (*plan.warnings, *_state_at_risk(plan, configuration))
+        for warning in self.plan_warnings:
             log.warning("%s", warning)
         return self._execute_job()(plan.job_graph, configuration, self)
 
@@ -292,7 +298,10 @@ class StreamExecutionEnvironment:
             fixed[job.MAX_PARALLELISM.key] = str(context.max_parallelism)
         layers = (context.settings, self._settings.to_dict(), fixed)
         return merge_settings(
-            *({k: v for k, v in layer.items() if not k.startswith(SPARK_PREFIX)} for layer in layers)
+            *(
+                {k: v for k, v in layer.items() if not k.startswith(SPARK_PREFIX)}
+                for layer in layers
+            )
         )
 
     def _execute_job(self) -> ExecuteJob:
@@ -302,6 +311,18 @@ class StreamExecutionEnvironment:
         from headrace.driver.execution import execute_locally  # noqa: PLC0415
 
         return execute_locally
+
+
+def _state_at_risk(plan: Plan, configuration: JobConfiguration) -> list[str]:
+    """Return a warning when the job keeps state and takes no checkpoints (D14)."""
+    keyed = [o.name for o in plan.job_graph.operators() if o.kind.is_keyed]
+    if not keyed or configuration.get(checkpointing.INTERVAL) is not None:
+        return []
+    warning = (
+        "checkpointing is off, a crash silently loses all state, call env.enable_checkpointing or "
+        f"set {checkpointing.INTERVAL.key}; operators={keyed}"
+    )
+    return [warning]
 
 
 def _typed_items(collection: Iterable[Any], type_info: TypeInformation) -> tuple[object, ...]:
