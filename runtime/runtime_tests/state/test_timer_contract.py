@@ -94,6 +94,7 @@ def test_a_timer_deleted_and_registered_again_fires_once(make_bench, flushed: bo
         bench.backend.flush()
     assert bench.fire(10) == [(5, "a")]
     assert bench.fire(10) == []
+    assert make_bench(sources=[bench.freeze()]).fire(10) == []
 
 
 def test_a_fired_timer_does_not_come_back_with_a_restore(make_bench) -> None:
