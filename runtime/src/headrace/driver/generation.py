@@ -57,6 +57,7 @@ from headrace.errors import (
     ObjectExistsError,
     SlotLostError,
 )
+from headrace.failpoints import reach
 from headrace.ids import Epoch, SlotIndex
 from headrace.slot.messages import (
     Ack,
@@ -500,7 +501,9 @@ class GenerationRun:
                     slots=list(decision.slots),
                     finished=finished,
                 )
+                reach("driver.before-publish")
                 store.publish(metadata)
+                reach("driver.after-publish")
             except Exception as raised:  # noqa: BLE001 - handed to the job master's thread
                 error = raised
             post(PublishDone(generation, decision.checkpoint_id, error))

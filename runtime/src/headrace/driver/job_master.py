@@ -24,6 +24,7 @@ from headrace.driver.restart import GiveUp, PastFailure
 from headrace.driver.slot_service import SlotService
 from headrace.engine.exchange import SlotExchange
 from headrace.errors import FencedError, HeadraceError, InternalError
+from headrace.failpoints import reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,6 +169,7 @@ class JobMaster:
             claimed.generation,
             restore.checkpoint_id if restore else None,
         )
+        reach("driver.after-claim")
         parts.progress.generation_started()
         self._status.update(
             state=JobState.RUNNING,

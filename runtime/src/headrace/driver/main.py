@@ -77,7 +77,7 @@ def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
     deployment = build_deployment(config, environment)
     executor = JobExecutor(deployment, board)
     app = build_app(board, deployment.token, lambda: executor.master)
-    rest = RestServer(app, "0.0.0.0", REST_PORT)  # noqa: S104 - a pod's own address
+    rest = RestServer(app, deployment.host, deployment.rest_port or 0)
     rest.start()
     context = ProgramContext(
         settings=config.config,
@@ -148,9 +148,9 @@ def build_deployment(config: DriverConfig, environment: Mapping[str, str]) -> De
         token=token,
         master=None,
         host=host,
-        control_port=SLOT_CONTROL_PORT,
-        rest_port=REST_PORT,
-        scratch_dir=SCRATCH_DIR,
+        control_port=0,
+        rest_port=int(config.config.get("rest.port", REST_PORT)),
+        scratch_dir=SCRATCH_DIR / config.job_id,
         durable=True,
         spark_conf=config.spark_conf,
         restore_path=config.restore_path,
@@ -161,6 +161,7 @@ def build_deployment(config: DriverConfig, environment: Mapping[str, str]) -> De
     pod_name = _required(environment, ENV_POD_NAME)
     return replace(
         deployment,
+        control_port=SLOT_CONTROL_PORT,
         master="k8s://https://kubernetes.default.svc:443",
         own_spark_conf=kubernetes_conf(config, host, pod_name),
     )

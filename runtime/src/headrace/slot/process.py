@@ -32,6 +32,7 @@ import msgspec
 from headrace.checkpoint.transfer import TransferPool
 from headrace.clock import SystemClock
 from headrace.errors import EpochAbortedError
+from headrace.failpoints import reach
 from headrace.ids import CheckpointId, Generation, SlotIndex, new_attempt_id
 from headrace.slot.control import ControlChannel
 from headrace.slot.frames import FrameReader, FrameType, send_frame
@@ -182,6 +183,7 @@ class SlotProcess:
             self._fail(error)
             return
         self._poisoned = False
+        reach("slot.before-restored")
         self._control.send(
             Restored(
                 generation=order.generation,
@@ -274,6 +276,7 @@ class SlotProcess:
 
     def _checkpoint(self, job: SlotJob, order: TriggerCheckpoint) -> None:
         checkpoint_id = order.checkpoint_id
+        reach("slot.before-sync")
         try:
             frozen = job.freeze(checkpoint_id)
         except Exception as error:  # noqa: BLE001 - a failed sync phase leaves state undefined
@@ -292,6 +295,7 @@ class SlotProcess:
             log.warning("checkpoint declined checkpoint=%s", checkpoint_id, exc_info=error)
             answer = Decline(generation, checkpoint_id, to_error_info(error))
         else:
+            reach("slot.before-ack")
             answer = Ack(generation, checkpoint_id, snapshot)
         self._work.put(FrozenOutcome(generation, frozen, answer))
 

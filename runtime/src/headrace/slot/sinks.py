@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.connectors.sink import LocalCommittable
+from headrace.failpoints import reach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -163,7 +164,9 @@ class SlotSinks:
                     continue
                 paths = tuple(file.path for file in entry.spool.files)
                 committer = self._committers[entry.spool.operator_uid]
+                reach("slot.before-commit")
                 committer.commit(LocalCommittable(entry.committable, paths))
+                reach("slot.after-commit")
                 records += entry.spool.records
                 for path in paths:
                     path.unlink(missing_ok=True)

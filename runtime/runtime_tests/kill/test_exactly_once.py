@@ -1,0 +1,67 @@
+"""Exactly-once by proof: processes are killed, the committed output is compared with an oracle (T32)."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+
+from headrace.cli.cache import cache_dir
+from headrace.failpoints import POINTS
+from headrace.testing.driver_process import kill_process
+from headrace.testing.kafka_broker import KafkaBroker, resolve_broker_class_path
+from runtime_tests.kill.ledger import running_ledger
+
+pytestmark = [pytest.mark.kill, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def servers(tmp_path):
+    with KafkaBroker(tmp_path / "kafka", resolve_broker_class_path(cache_dir())) as broker:
+        yield broker.bootstrap_servers
+
+
+def test_output_is_exact_without_any_kill(tmp_path, servers):
+    with running_ledger(tmp_path, servers, records=20_000, seed=1) as ledger:
+        ledger.supervise_until_complete(240)
+        ledger.assert_exact()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_output_is_exact_when_the_process_at_this_step_of_the_protocol_is_killed(
+    tmp_path, servers, point
+):
+    failpoint = f"{point}=3@{tmp_path}"
+    if point in {"driver.after-claim", "slot.before-restored"}:
+        failpoint = f"{point}=1@{tmp_path}"
+    with running_ledger(
+        tmp_path, servers, records=20_000, seed=2, failpoints=failpoint
+    ) as ledger:
+        ledger.supervise_until_complete(300)
+        assert (tmp_path / point).exists(), "the point was never reached"
+        ledger.assert_exact()
+
+
+def test_output_is_exact_under_random_kills_of_slots_and_drivers(tmp_path, servers):
+    seed = int(os.environ.get("HEADRACE_KILL_SEED", random.SystemRandom().randrange(1 << 31)))
+    kills = int(os.environ.get("HEADRACE_KILLS", "8"))
+    print(f"seed={seed} kills={kills}")
+    chooser = random.Random(seed)
+    with running_ledger(tmp_path, servers, records=60_000, seed=seed) as ledger:
+        driver = ledger.driver
+        for number in range(kills):
+            assert driver.wait(
+                lambda s: s is not None and s.epochs_committed > 0, 120
+            ), driver.log_tail()
+            time.sleep(chooser.uniform(0.0, 2.5))
+            if number % 3 == 2:
+                driver.kill()
+                driver.start()
+            else:
+                victims = driver.slots()
+                if victims:
+                    kill_process(chooser.choice(victims))
+        ledger.supervise_until_complete(420)
+        ledger.assert_exact()
