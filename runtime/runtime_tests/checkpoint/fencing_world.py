@@ -42,7 +42,7 @@ from runtime_tests.checkpoint.builders import (
     keyed_handle,
     slot_snapshot,
 )
-from runtime_tests.checkpoint.interleaving import Actor
+from runtime_tests.checkpoint.interleaving import CurrentActor, current_actor
 
 Spool = SinkCommittable
 
@@ -105,34 +105,52 @@ def records_of(content: bytes) -> list[int]:
     return records
 
 
-def coordinator(world: World, checkpoints: int) -> Callable[[Actor], None]:
-    """Return a life that takes up to ``checkpoints`` checkpoints."""
+class Coordinator:
+    """One coordinator life; `live` is its main thread, clean-up runs beside it."""
 
-    def life(actor: Actor) -> None:
-        with contextlib.suppress(FencedError):
-            _Life(world, actor).run(checkpoints)
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        checkpoints: int,
+        in_background: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Describe a life.
 
-    return life
-
-
-class _Life:
-    def __init__(self, world: World, actor: Actor) -> None:
+        Args:
+            world: what it works on.
+            name: unique.
+            checkpoints: how many it tries to take before it ends.
+            in_background: starts another thread of the same process.
+        """
         self.world = world
-        self.actor = actor
-        self.storage = MemoryStore(bucket=world.bucket, faults=actor)
+        self.name = name
+        self.attempts = checkpoints
+        self.in_background = in_background
+        self.storage = MemoryStore(bucket=world.bucket, faults=CurrentActor())
         self.checkpoints = ObjectCheckpointStore(
             self.storage,
             JOB_ID,
             SystemClock(),
             open_elsewhere=lambda _: self.storage,
-            claimant=actor.name,
+            claimant=name,
         )
+        self._cleans = False
         self.epoch = 0
         self.files: list[FileHandle] = []
         self.pending: list[tuple[Spool, list[int]]] = []
         self.unsealed: list[int] = []
 
-    def run(self, checkpoints: int) -> None:
+    def live(self) -> None:
+        with contextlib.suppress(FencedError):
+            self._run()
+
+    def _clean(self) -> None:
+        with contextlib.suppress(FencedError, StorageUnavailableError):
+            self.checkpoints.subsume(1)
+        self._cleans = False
+
+    def _run(self) -> None:
         claimed = self.checkpoints.claim_generation()
         self.generation = claimed.generation
         self.parent = claimed.restore.checkpoint_id if claimed.restore else None
@@ -146,7 +164,7 @@ class _Life:
                 raise
         with contextlib.suppress(StorageUnavailableError):
             self.checkpoints.clean_orphans()
-        for _ in range(checkpoints):
+        for _ in range(self.attempts):
             self._take_checkpoint()
             self.number = CheckpointId(self.number + 1)
 
@@ -171,8 +189,9 @@ class _Life:
             return  # aborted: output stays pending and travels with the next checkpoint
         self.files = files
         self._commit()
-        with contextlib.suppress(StorageUnavailableError):
-            self.checkpoints.subsume(1)
+        if not self._cleans:
+            self._cleans = True
+            self.in_background(self._clean)
 
     def _seal(self) -> None:
         content = json.dumps(self.unsealed).encode()
@@ -185,7 +204,7 @@ class _Life:
         self, build: Callable[[paths.FileWriter, str, str], str], name: str, content: bytes
     ) -> FileHandle:
         writer = paths.FileWriter(Generation(self.generation), self.number)
-        path = build(writer, f"u{self.actor.name}", name)
+        path = build(writer, f"u{self.name}", name)
         self.storage.put(path, content)
         return file_handle(path, content, name)
 
@@ -202,6 +221,6 @@ class _Life:
     def _commit(self) -> None:
         while self.pending:
             spool, records = self.pending[0]
-            self.actor.pause(f"commit {spool.checkpoint_id}")
+            current_actor().pause(f"commit {spool.checkpoint_id}")
             self.world.commit(spool, records)
             self.pending.pop(0)

@@ -1,8 +1,9 @@
 """Runs several coordinators, each in a thread, one storage operation at a time in a chosen order.
 
-The code under test is the real one. Every operation of its `MemoryStore` and every sink commit
-first asks `Actor.pause`, which hands the baton back to the test; the test says which actor goes on
-and what happens to its operation. So a run is a function of the list of choices alone.
+A coordinator may have a second thread (clean-up in background); each thread is an `Actor`. The code
+under test is the real one. Every operation of its `MemoryStore` and every sink commit first asks
+`Actor.pause`, which hands the baton back to the test; the test says which actor goes on and what
+happens to its operation. So a run is a function of the list of choices alone.
 """
 
 from __future__ import annotations
@@ -36,13 +37,31 @@ class Crashed(BaseException):
     """The process of an actor ends here; not an Exception, so nothing handles it by mistake."""
 
 
-class Actor(Faults):
-    """One coordinator life in a thread that runs only between `step` and the next `pause`."""
+_current = threading.local()
 
-    def __init__(self, name: str, life: Callable[[Actor], None]) -> None:
+
+class CurrentActor(Faults):
+    """Faults of a store that several threads of one process use: asks the thread's own actor."""
+
+    def choose(self, operation: Operation, path: str) -> Fault:
+        return current_actor().choose(operation, path)
+
+    def delay(self, effect: Callable[[], None]) -> None:
+        current_actor().late.append(effect)
+
+
+def current_actor() -> Actor:
+    """Return the actor that runs in this thread."""
+    actor: Actor = _current.actor
+    return actor
+
+
+class Actor:
+    """One thread of a coordinator's process; it runs only between `step` and the next `pause`."""
+
+    def __init__(self, name: str, life: Callable[[], None]) -> None:
         self.name = name
         self.waits_for = ""
-        self.steps = 0
         self.failure: BaseException | None = None
         self.finished = False
         self.late: list[Callable[[], None]] = []
@@ -57,7 +76,6 @@ class Actor(Faults):
     def step(self, directive: Directive = Directive.RUN) -> None:
         """Do the operation that the actor waits for, up to the next one or the end."""
         assert not self.finished
-        self.steps += 1
         self._directive = directive
         self._go.release()
         self._paused.acquire()
@@ -69,13 +87,11 @@ class Actor(Faults):
         self._thread.join()
 
     def choose(self, operation: Operation, path: str) -> Fault:
+        """Wait for the test's leave to do an operation."""
         directive = self.pause(f"{operation.value} {path}")
         if not operation.changes and directive is not Directive.RUN:
             return Fault.REFUSED
         return _FAULTS[directive]
-
-    def delay(self, effect: Callable[[], None]) -> None:
-        self.late.append(effect)
 
     def pause(self, waits_for: str) -> Directive:
         """Wait until the test lets this actor go on; called in the actor's thread."""
@@ -86,10 +102,11 @@ class Actor(Faults):
             raise Crashed
         return self._directive
 
-    def _run(self, life: Callable[[Actor], None]) -> None:
+    def _run(self, life: Callable[[], None]) -> None:
+        _current.actor = self
         try:
             self.pause("begin")
-            life(self)
+            life()
         except Crashed:
             pass
         except BaseException as error:  # noqa: BLE001 - handed to the test's thread

@@ -8,12 +8,12 @@ undisturbed coordinator finishes the job, so that nobody is left stuck.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from headrace.errors import StorageUnavailableError
-from runtime_tests.checkpoint.fencing_world import World, coordinator
+from runtime_tests.checkpoint.fencing_world import Coordinator, World
 from runtime_tests.checkpoint.interleaving import Actor, Directive
 
 pytestmark = pytest.mark.property
@@ -25,12 +25,31 @@ class Run:
     def __init__(self) -> None:
         self.world = World()
         self.actors: list[Actor] = []
+        self.processes: list[list[Actor]] = []
         self.trace: list[str] = []
 
     def spawn(self, checkpoints: int) -> Actor:
-        actor = Actor(f"c{len(self.actors)}", coordinator(self.world, checkpoints))
-        self.actors.append(actor)
-        return actor
+        """Start a coordinator; returns its main thread."""
+        process: list[Actor] = []
+        name = f"c{len(self.processes)}"
+
+        def start(life: Callable[[], None]) -> None:
+            actor = Actor(f"{name}{'+' * len(process)}", life)
+            process.append(actor)
+            self.actors.append(actor)
+
+        coordinator = Coordinator(self.world, name, checkpoints, in_background=start)
+        start(coordinator.live)
+        self.processes.append(process)
+        return process[0]
+
+    def crash(self, actor: Actor) -> None:
+        """Kill all threads of an actor's process."""
+        for process in self.processes:
+            if actor in process:
+                self.trace.append(f"{actor.name}: crash")
+                for thread in process:
+                    thread.end()
 
     def step(self, actor: Actor, directive: Directive = Directive.RUN) -> None:
         operation = actor.waits_for
@@ -63,14 +82,18 @@ class Run:
 
     def finish(self) -> None:
         """Let everybody end, then one more coordinator alone: it must come through."""
-        for actor in self.actors:
+        self._run_all()
+        before = len(self.world.output)
+        self.spawn(2)
+        self._run_all()
+        assert self.world.output == list(range(1, len(self.world.output) + 1))
+        assert len(self.world.output) >= before + 2
+
+    def _run_all(self) -> None:
+        for actor in self.actors:  # grows while it is walked: threads start threads
             self.run(actor)
             while actor.late:
                 self.land(actor)
-        before = len(self.world.output)
-        self.run(self.spawn(2))
-        assert self.world.output == list(range(1, len(self.world.output) + 1))
-        assert len(self.world.output) >= before + 2
 
     def end(self) -> None:
         for actor in self.actors:
@@ -109,9 +132,9 @@ def explore(switches: list[tuple[int, int]], checkpoints: list[int]) -> None:
     run = Run()
     try:
         for index, steps in switches:
-            while len(run.actors) <= index:
-                run.spawn(checkpoints[len(run.actors)])
-            run.run(run.actors[index], steps)
+            while len(run.processes) <= index:
+                run.spawn(checkpoints[len(run.processes)])
+            run.run(run.processes[index][0], steps)
         run.finish()
     finally:
         run.end()
@@ -136,7 +159,7 @@ def test_a_successor_that_died_before_its_start_was_recorded_does_no_harm(
             run.run(old, first_switch)
             second = run.spawn(1)
             run.run(second, death)
-            second.end()
+            run.crash(second)
             run.run(run.spawn(1), 12)
             run.finish()
         finally:
@@ -151,14 +174,13 @@ def test_three_coordinators_do_no_harm_wherever_they_switch(first_switch: int) -
             explore([(0, first_switch), (1, second), (2, third), (0, 1000), (1, 1000)], [2, 1, 1])
 
 
-FAILURES = [Directive.CRASH, Directive.REFUSE, Directive.LOSE_REPLY, Directive.DELAY]
+FAILURES = [Directive.REFUSE, Directive.LOSE_REPLY, Directive.DELAY]
 
 
 def explore_at_random(rng: random.Random) -> None:
-    """Up to three coordinators at once, nine in all; bursts of steps between switches.
+    """Up to four threads at once, nine coordinators in all; bursts of steps between switches.
 
-    One step in eight goes wrong; delayed requests land whenever it hurts, after their sender's death
-    too.
+    Some steps go wrong; delayed requests land whenever it hurts, after their sender's death too.
     """
     run = Run()
     try:
@@ -167,13 +189,16 @@ def explore_at_random(rng: random.Random) -> None:
                 for actor in run.actors:
                     run.land(actor)
             alive = [actor for actor in run.actors if not actor.finished]
-            chosen = rng.randrange(3)
-            if len(alive) <= chosen and len(run.actors) < 9:
+            chosen = rng.randrange(4)
+            if len(alive) <= chosen and len(run.processes) < 9:
                 alive.append(run.spawn(3))
             if not alive:
                 continue
             actor = alive[chosen % len(alive)]
-            run.step(actor, Directive.RUN if rng.random() < 0.88 else rng.choice(FAILURES))
+            if rng.random() < 0.03:
+                run.crash(actor)
+                continue
+            run.step(actor, Directive.RUN if rng.random() < 0.9 else rng.choice(FAILURES))
             run.run(actor, rng.choice([0, 0, 0, 1, 3, 7]))
         run.finish()
     finally:
@@ -224,4 +249,45 @@ def test_a_late_deletion_never_hits_a_number_that_was_used_again(run: Run) -> No
     _run_until(run, fast, "put generations/0000000003/latest")
     run.run(slow)
     run.run(fast)
+    run.finish()
+
+
+def test_a_number_that_an_orphan_had_is_not_used_again_after_its_deletion(run: Run) -> None:
+    """A slow cleaner, fenced after its last look, deletes the orphan long after others have.
+
+    Generation 1 publishes the orphan chk-2 after generation 2 has taken over from chk-1. Generation 3
+    is about to delete it and falls asleep; generation 4 deletes it and dies; generation 5 publishes.
+    """
+    zombie = run.spawn(2)
+    _run_until(run, zombie, "put chk-2/")
+    second = run.spawn(1)
+    _run_until(run, second, "get generations/0000000001/start")
+    run.run(zombie)
+    _run_until(run, second, "put ")
+    run.crash(second)
+    slow = run.spawn(1)
+    _run_until(run, slow, "delete chk-2/_metadata")
+    fourth = run.spawn(1)
+    _run_until(run, fourth, "put ")
+    run.crash(fourth)
+    fifth = run.spawn(1)
+    _run_until(run, fifth, "commit 3")
+    run.run(slow)
+    run.finish()
+
+
+def test_files_that_a_successor_shares_are_safe_from_a_cleaner_of_the_past(run: Run) -> None:
+    """A cleaner listed its newest checkpoint, then a successor superseded and deleted it.
+
+    The cleaner must not take that checkpoint's files for unreferenced: the successor's refer to them.
+    """
+    old = run.spawn(2)
+    run.run(old)
+    cleaner = run.processes[0][1]
+    _run_until(run, cleaner, "list .")
+    run.step(cleaner)
+    new = run.spawn(1)
+    run.run(new)
+    run.run(run.processes[1][1])
+    run.run(cleaner)
     run.finish()
