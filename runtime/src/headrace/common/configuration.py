@@ -19,10 +19,10 @@ class Configuration:
         self._settings: dict[str, str] = {} if other is None else other.to_dict()
 
     @classmethod
-    def from_dict(cls, settings: Mapping[str, str]) -> Configuration:
+    def from_dict(cls, map: Mapping[str, str]) -> Configuration:  # noqa: A002 - PyFlink's name
         """Return a configuration with these settings."""
         configuration = cls()
-        for key, value in settings.items():
+        for key, value in map.items():
             configuration.set_string(key, value)
         return configuration
 

@@ -56,11 +56,24 @@ class Duration:
         return format_duration(self.milliseconds)
 
 
-@dataclass(frozen=True, order=True, slots=True)
 class Time:
     """A length of time of windows and state; made by the unit methods."""
 
-    _milliseconds: int
+    __slots__ = ("_milliseconds",)
+
+    def __init__(self, milliseconds: int) -> None:
+        self._milliseconds = milliseconds
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Time):
+            return NotImplemented
+        return self._milliseconds == other._milliseconds
+
+    def __hash__(self) -> int:
+        return hash(self._milliseconds)
+
+    def __repr__(self) -> str:
+        return f"Time({self._milliseconds})"
 
     def to_milliseconds(self) -> int:
         """Return the length in milliseconds."""
