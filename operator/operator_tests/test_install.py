@@ -1,0 +1,79 @@
+"""What installs the operator: enough rights, and no more."""
+
+import yaml
+from typer.testing import CliRunner
+
+from headrace_operator.cli import app
+from headrace_operator.resources.access import DRIVER_RULES
+from headrace_operator.resources.install import build_install
+
+
+def by_kind(documents):
+    return {document["kind"]: document for document in documents}
+
+
+def rights(rules):
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_operator_holds_every_right_that_it_grants_to_drivers():
+    rules = by_kind(build_install())["ClusterRole"]["rules"]
+    assert rights(DRIVER_RULES) <= rights(rules)
+
+
+def test_secrets_cannot_be_listed_or_watched():
+    held = rights(by_kind(build_install())["ClusterRole"]["rules"])
+    assert {"create", "delete", "get"} == {v for _, r, v in held if r == "secrets"}
+
+
+def test_nothing_is_granted_by_a_wildcard():
+    held = rights(by_kind(build_install())["ClusterRole"]["rules"])
+    assert not any("*" in right for right in held)
+
+
+def test_a_namespaced_install_needs_only_roles():
+    documents = build_install(namespaces=("cards", "upi"))
+    kinds = [document["kind"] for document in documents]
+    assert "ClusterRole" not in kinds
+    assert 2 == kinds.count("Role") == kinds.count("RoleBinding")
+    command = by_kind(documents)["Deployment"]["spec"]["template"]["spec"]["containers"][0][
+        "command"
+    ]
+    assert ["headrace", "operator", "--namespace=cards", "--namespace=upi"] == command
+
+
+def test_the_operators_pod_is_confined():
+    made = by_kind(build_install())["Deployment"]["spec"]["template"]["spec"]
+    container = made["containers"][0]
+    assert made["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert "memory" in container["resources"]["limits"]
+    assert "/healthz" == container["livenessProbe"]["httpGet"]["path"]
+
+
+def test_the_command_prints_manifests_for_kubectl():
+    result = CliRunner().invoke(app, ["manifests", "--image", "registry.local/op:9"])
+    assert 0 == result.exit_code
+    documents = list(yaml.safe_load_all(result.stdout))
+    deployment = by_kind(documents)["Deployment"]
+    assert "registry.local/op:9" == (
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    )
+    assert "Namespace" == documents[0]["kind"]
+
+
+def test_the_command_prints_the_definitions():
+    result = CliRunner().invoke(app, ["crds"])
+    kinds = [d["spec"]["names"]["kind"] for d in yaml.safe_load_all(result.stdout)]
+    assert ["StreamJob", "Savepoint", "Rescale"] == kinds
+
+
+def test_namespace_and_all_namespaces_exclude_each_other():
+    result = CliRunner().invoke(app, ["--namespace", "a", "--all-namespaces"])
+    assert 2 == result.exit_code
