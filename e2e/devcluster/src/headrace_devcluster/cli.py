@@ -20,7 +20,13 @@ from rich.table import Table
 
 from headrace.errors import HeadraceError
 from headrace_devcluster import host, status
-from headrace_devcluster.cluster import Cluster, locate_cluster, make_builder, take_down
+from headrace_devcluster.cluster import (
+    Cluster,
+    locate_cluster,
+    make_builder,
+    make_toolchain,
+    take_down,
+)
 from headrace_devcluster.external import check_external_cluster, find_kubectl, use_external_cluster
 from headrace_devcluster.images import IMAGES
 from headrace_devcluster.layout import DEFAULT_NAME
@@ -183,6 +189,21 @@ def load(
     cluster = Cluster.find(name, _settings())
     for image in images:
         typer.echo(cluster.load(image))
+
+
+@app.command()
+@_shows_errors
+def build() -> None:
+    """Build every program and image ahead of time, so that what follows takes seconds."""
+    settings, progress = _settings(), Progress.to_stderr()
+    host.require_supported()
+    host.ensure_packages(host.NODE_PACKAGES, progress)
+    make_toolchain(settings, progress).build_binaries()
+    builder = make_builder(settings, progress)
+    for image in IMAGES.values():
+        if image.tag:
+            builder.build(image.name)
+    progress.note("All programs and images are built")
 
 
 @app.command(name="images")

@@ -1,0 +1,23 @@
+"""Order of a whole run: cheap tests first, so that a mistake shows before a cluster is built.
+
+Within a tier, tests keep the order of their files. Tiers are the markers of pyproject.toml.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+TIERS: Final = ("property", "integration", "kill", "e2e")
+"""Cheapest first; a test without any of these markers runs before them all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by the most expensive tier that a test belongs to, slow ones last within it."""
+    items.sort(key=_cost)
+
+
+def _cost(item: pytest.Item) -> tuple[int, bool]:
+    tiers = [index for index, tier in enumerate(TIERS, 1) if item.get_closest_marker(tier)]
+    return max(tiers, default=0), item.get_closest_marker("slow") is not None
