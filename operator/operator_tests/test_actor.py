@@ -33,7 +33,7 @@ def test_an_apply_leads_to_a_driver_pod():
         operator.cluster.add(stream_job())
         await operator.settle()
         assert DRIVER in operator.cluster.objects
-        assert 1 == len(operator.cluster.created_pods)
+        assert len(operator.cluster.created_pods) == 1
 
     asyncio.run(check())
 
@@ -56,7 +56,7 @@ def test_between_changes_only_the_driver_is_asked():
         calls, asked = len(operator.cluster.calls), operator.driver.asked
         for _ in range(5):
             operator.clock.advance(2)
-            assert 2.0 == await operator.actor.turn()
+            assert await operator.actor.turn() == 2.0
         assert calls == len(operator.cluster.calls)
         assert asked + 5 == operator.driver.asked
         operator.clock.advance(30)
@@ -117,8 +117,8 @@ def test_a_cluster_that_does_not_answer_is_asked_again_later_and_later():
         for _ in range(3):
             operator.actor.notice()
             pauses.append(await operator.actor._guarded_turn())
-        assert [1.0, 2.0, 4.0] == pauses
-        assert 2.0 == await operator.actor._guarded_turn()
+        assert pauses == [1.0, 2.0, 4.0]
+        assert await operator.actor._guarded_turn() == 2.0
 
     asyncio.run(check())
 
@@ -137,8 +137,8 @@ def test_a_refused_driver_is_degraded_with_the_reason_and_tried_again():
         await operator.settle()
         assert DRIVER in operator.cluster.objects
         degraded = next(c for c in operator.status.conditions if c.type == "Degraded")
-        assert "False" == degraded.status
-        assert 1 == operator.status.driver.attempt
+        assert degraded.status == "False"
+        assert operator.status.driver.attempt == 1
 
     asyncio.run(check())
 
@@ -165,7 +165,7 @@ def test_the_same_event_again_counts_up():
             for (kind, _, _), manifest in operator.cluster.objects.items()
             if kind is Kind.EVENT and manifest["reason"] == "ObjectRecreated"
         ]
-        assert [2] == [event["count"] for event in events]
+        assert [event["count"] for event in events] == [2]
 
     asyncio.run(check())
 
@@ -207,7 +207,7 @@ def test_a_status_of_another_release_is_no_obstacle():
         operator.restart()
         await operator.settle()
         assert LifecycleState.RUNNING is operator.status.lifecycle_state
-        assert 1 == len(operator.cluster.created_pods)
+        assert len(operator.cluster.created_pods) == 1
 
     asyncio.run(check())
 
@@ -226,7 +226,7 @@ def test_two_operators_at_once_make_one_driver():
             first.actor.notice()
             second.actor.notice()
             first.pass_through()
-        assert 1 == len(first.cluster.created_pods)
+        assert len(first.cluster.created_pods) == 1
 
     asyncio.run(check())
 
@@ -243,6 +243,5 @@ def test_the_job_does_not_grow_with_its_history():
             sizes.append(len(json.dumps(operator.job)))
         assert max(sizes) < 8 * 1024
         assert sizes[-1] - sizes[5] < 64
-
 
     asyncio.run(check())

@@ -38,22 +38,22 @@ def deleting(**fields):
 
 def test_the_driver_goes_first_then_executors_then_the_rest_then_the_finalizer():
     first = deleting(executors=(executor_pod(),))
-    assert (DRIVER,) == first.decision.actions
+    assert first.decision.actions == (DRIVER,)
     assert LifecycleState.DELETING is first.status.lifecycle_state
     terminating = first.then(driver=driver_pod(deletion_deadline=later(30)))
-    assert () == terminating.decision.actions
+    assert terminating.decision.actions == ()
     second = first.then(driver=None)
-    assert (EXECUTOR,) == second.decision.actions
+    assert second.decision.actions == (EXECUTOR,)
     third = second.then(executors=())
     kinds = [action.key.kind for action in third.decision.actions]
-    assert [
+    assert kinds == [
         Kind.SERVICE_ACCOUNT,
         Kind.ROLE,
         Kind.ROLE_BINDING,
         Kind.SERVICE,
         Kind.CONFIG_MAP,
         Kind.SECRET,
-    ] == kinds
+    ]
     last = third.then(objects={}, token_uid=None)
     assert (RemoveFinalizer(),) == last.decision.actions
 
@@ -65,9 +65,9 @@ def test_after_the_deadline_everything_goes_at_once_by_force():
         now=later(120),
     )
     pods = [a for a in late.decision.actions if isinstance(a, DeleteObject) and a.grace_s == 0]
-    assert ["payments-driver", "payments-exec-1"] == [action.key.name for action in pods]
+    assert [action.key.name for action in pods] == ["payments-driver", "payments-exec-1"]
     assert RemoveFinalizer() == late.decision.actions[-1]
-    assert ["DeletionOverdue"] == late.event_reasons
+    assert late.event_reasons == ["DeletionOverdue"]
 
 
 def test_the_deadline_wakes_the_operator():
@@ -94,7 +94,7 @@ def test_a_job_without_anything_is_let_go_at_once(job):
 def test_an_invalid_job_with_a_driver_is_torn_down_too():
     seen = deleting()
     broken = seen.then(job=job_facts(spec={"parallelism": 0}, deletion_requested_at=NOW))
-    assert (DRIVER,) == broken.decision.actions
+    assert broken.decision.actions == (DRIVER,)
 
 
 def test_objects_of_others_survive():
@@ -111,4 +111,4 @@ def test_a_driver_of_a_namesake_survives():
 
 def test_without_our_finalizer_nothing_is_left_to_do():
     job = job_facts(deletion_requested_at=NOW, finalizers=("other/finalizer",))
-    assert () == step(facts(job, driver=driver_pod())).decision.actions
+    assert step(facts(job, driver=driver_pod())).decision.actions == ()

@@ -57,12 +57,12 @@ def test_a_driver_that_is_gone_is_replaced_at_once():
     lost = running().then(driver=None, rest=None, now=later(1))
     assert creates_driver(lost)
     assert LifecycleState.RECOVERING is lost.status.lifecycle_state
-    assert (DriverPhase.STARTING, 2, 1) == (
+    assert (
         lost.status.driver.phase,
         lost.status.driver.attempt,
         lost.status.restarts,
-    )
-    assert "DriverLost" == lost.status.last_error.kind
+    ) == (DriverPhase.STARTING, 2, 1)
+    assert lost.status.last_error.kind == "DriverLost"
 
 
 def test_recovery_time_is_measured_from_the_loss_to_ready():
@@ -70,11 +70,11 @@ def test_recovery_time_is_measured_from_the_loss_to_ready():
     back = lost.then(driver=driver_pod(uid="driver-2", phase="Pending"), now=later(2))
     answer = DriverAnswer(job_status(generation=2, last_checkpoint=checkpoint(2, generation=2)))
     ready = back.then(driver=driver_pod(uid="driver-2"), rest=answer, now=later(9))
-    assert (8.0, "DriverLost") == (
+    assert (
         ready.status.last_recovery.seconds,
         ready.status.last_recovery.cause,
-    )
-    assert ["Recovered"] == ready.event_reasons
+    ) == (8.0, "DriverLost")
+    assert ready.event_reasons == ["Recovered"]
     assert LifecycleState.RUNNING is ready.status.lifecycle_state
     assert ready.status.driver.recovering_since is None
 
@@ -82,13 +82,13 @@ def test_recovery_time_is_measured_from_the_loss_to_ready():
 def test_a_crash_is_counted_before_the_pod_is_deleted_and_only_once():
     first = running().then(driver=crashed(), rest=None)
     assert DeleteObject(DRIVER, "driver-uid-1", 0) in first.decision.actions
-    assert (1, DriverPhase.STOPPING) == (
+    assert (
         first.status.driver.failures,
         first.status.driver.phase,
-    )
+    ) == (1, DriverPhase.STOPPING)
     again = first.then()  # the operator was killed before it deleted the pod
     assert DeleteObject(DRIVER, "driver-uid-1", 0) in again.decision.actions
-    assert (1, 1) == (again.status.driver.failures, again.status.restarts)
+    assert (again.status.driver.failures, again.status.restarts) == (1, 1)
     assert "DriverReplaced" not in again.event_reasons
 
 
@@ -108,7 +108,7 @@ def test_the_first_failure_costs_no_pause_and_later_ones_double_it():
         retry_at = seen.status.driver.retry_at
         at = seen.status.driver.last_failure.at
         delays.append((retry_at - at).total_seconds() if retry_at else 0)
-    assert 0 == delays[0]
+    assert delays[0] == 0
     assert 5 <= delays[1] < 6.1
     assert 10 <= delays[2] < 12.1
     assert 20 <= delays[3] < 24.1
@@ -119,22 +119,22 @@ def test_no_driver_is_started_before_the_pause_is_over():
     assert not creates_driver(waiting)
     remaining = (waiting.status.driver.retry_at - waiting.facts.now).total_seconds()
     assert remaining == pytest.approx(waiting.decision.wake_after_s)
-    assert "True" == next(c for c in waiting.status.conditions if c.type == "Progressing").status
+    assert next(c for c in waiting.status.conditions if c.type == "Progressing").status == "True"
     assert creates_driver(waiting.then(now=waiting.status.driver.retry_at))
 
 
 def test_a_healthy_time_forgets_earlier_failures():
     lost = running().then(driver=None, rest=None)
     back = lost.then(driver=driver_pod(uid="driver-2"), rest=healthy())
-    assert 1 == back.status.driver.failures
-    assert 1 == back.then(now=back.facts.now + timedelta(seconds=599)).status.driver.failures
-    assert 0 == back.then(now=back.facts.now + timedelta(seconds=600)).status.driver.failures
+    assert back.status.driver.failures == 1
+    assert back.then(now=back.facts.now + timedelta(seconds=599)).status.driver.failures == 1
+    assert back.then(now=back.facts.now + timedelta(seconds=600)).status.driver.failures == 0
 
 
 def test_a_spent_budget_is_failed_with_the_last_cause_and_keeps_the_pod():
     failed = crash_times(2, policy={"maxAttempts": 2})
     assert LifecycleState.FAILED is failed.status.lifecycle_state
-    assert () == failed.decision.actions
+    assert failed.decision.actions == ()
     degraded = next(c for c in failed.status.conditions if c.type == "Degraded")
     assert "gave up after 2 failed drivers in a row" in degraded.message
     assert "Failed" in failed.event_reasons
@@ -187,19 +187,19 @@ def test_the_cause_of_a_crash_reaches_status_condition_and_event(pod, reason, wo
 
 def test_a_driver_deleted_by_somebody_is_replaced_once_its_name_is_free():
     going = running().then(driver=driver_pod(deletion_deadline=later(30)), now=later(1))
-    assert () == going.decision.actions
+    assert going.decision.actions == ()
     assert LifecycleState.RECOVERING is going.status.lifecycle_state
-    assert "DriverDeleted" == going.status.driver.last_failure.reason
+    assert going.status.driver.last_failure.reason == "DriverDeleted"
     gone = going.then(driver=None, rest=None, now=later(5))
     assert creates_driver(gone)
-    assert 1 == gone.status.restarts
+    assert gone.status.restarts == 1
     assert later(1) == gone.status.driver.recovering_since
 
 
 def test_a_pod_that_never_stops_is_removed_by_force_after_its_grace_period():
     going = running().then(driver=driver_pod(deletion_deadline=later(30)))
     patient = going.then(now=later(89))
-    assert () == patient.decision.actions
+    assert patient.decision.actions == ()
     forced = going.then(now=later(90))
     assert (DeleteObject(DRIVER, "driver-uid-1", 0),) == forced.decision.actions
     assert "DriverForceDeleted" in forced.event_reasons
@@ -213,19 +213,19 @@ def test_failovers_that_the_driver_survives_count_as_restarts():
         error=JobError(kind="SlotLost", message="slot 0 went away", at_ms=1),
     )
     seen = running().then(rest=DriverAnswer(answer))
-    assert 2 == seen.status.restarts
-    assert (3.2, "SlotLost") == (
+    assert seen.status.restarts == 2
+    assert (
         seen.status.last_recovery.seconds,
         seen.status.last_recovery.cause,
-    )
+    ) == (3.2, "SlotLost")
     assert seen.status == seen.then(now=later(60)).status
 
 
 def test_restarts_never_go_back_when_the_driver_is_replaced():
     seen = running().then(rest=DriverAnswer(job_status(last_checkpoint=checkpoint(), restarts=2)))
     lost = seen.then(driver=None, rest=None)
-    assert 3 == lost.status.restarts
+    assert lost.status.restarts == 3
     back = lost.then(driver=driver_pod(uid="d2"), rest=healthy())
-    assert 3 == back.status.restarts
+    assert back.status.restarts == 3
     busy = back.then(rest=DriverAnswer(job_status(last_checkpoint=checkpoint(), restarts=1)))
-    assert 4 == busy.status.restarts
+    assert busy.status.restarts == 4

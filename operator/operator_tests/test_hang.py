@@ -18,36 +18,34 @@ from operator_tests.world import (
 def stalled(at, job=None):
     answer = DriverAnswer(job_status(last_checkpoint=checkpoint()), stalled_since=NOW)
     seen = running()
-    return seen.then(
-        job=job or seen.facts.job, rest=answer, now=at, executors=(executor_pod(),)
-    )
+    return seen.then(job=job or seen.facts.job, rest=answer, now=at, executors=(executor_pod(),))
 
 
 def test_a_job_without_progress_is_left_alone_until_the_timeout():
-    assert () == stalled(later(599)).decision.actions
+    assert stalled(later(599)).decision.actions == ()
 
 
 def test_a_job_without_progress_is_restarted_after_the_timeout():
     seen = stalled(later(600))
-    assert ["payments-driver", "payments-exec-1"] == [
+    assert [
         action.key.name for action in seen.decision.actions if isinstance(action, DeleteObject)
-    ]
+    ] == ["payments-driver", "payments-exec-1"]
     assert LifecycleState.RECOVERING is seen.status.lifecycle_state
-    assert ("JobHung", 1) == (seen.status.driver.last_failure.reason, seen.status.restarts)
+    assert (seen.status.driver.last_failure.reason, seen.status.restarts) == ("JobHung", 1)
     assert "DriverReplaced" in seen.event_reasons
 
 
 def test_a_driver_that_answered_once_and_is_silent_since_is_restarted_too():
     quiet = DriverSilence(NOW, "timeout", last=healthy().status)
     seen = running().then(rest=quiet, now=later(600))
-    assert "JobHung" == seen.status.driver.last_failure.reason
+    assert seen.status.driver.last_failure.reason == "JobHung"
 
 
 def test_a_driver_that_never_answered_is_the_probes_matter():
     seen = running().then(rest=DriverSilence(NOW, "refused"), now=later(3600))
-    assert () == seen.decision.actions
+    assert seen.decision.actions == ()
 
 
 def test_the_check_can_be_switched_off():
     job = job_facts(generation=2, restartPolicy={"progressTimeoutSeconds": 0})
-    assert () == stalled(later(86_400), job).decision.actions
+    assert stalled(later(86_400), job).decision.actions == ()

@@ -45,7 +45,7 @@ def test_a_namespaced_install_needs_only_roles():
     command = by_kind(documents)["Deployment"]["spec"]["template"]["spec"]["containers"][0][
         "command"
     ]
-    assert ["headrace", "operator", "--namespace=cards", "--namespace=upi"] == command
+    assert command == ["headrace", "operator", "--namespace=cards", "--namespace=upi"]
 
 
 def test_the_operators_pod_is_confined():
@@ -54,26 +54,26 @@ def test_the_operators_pod_is_confined():
     assert made["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert "memory" in container["resources"]["limits"]
-    assert "/healthz" == container["livenessProbe"]["httpGet"]["path"]
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
 
 
 def test_the_command_prints_manifests_for_kubectl():
     result = CliRunner().invoke(app, ["manifests", "--image", "registry.local/op:9"])
-    assert 0 == result.exit_code
+    assert result.exit_code == 0
     documents = list(yaml.safe_load_all(result.stdout))
     deployment = by_kind(documents)["Deployment"]
-    assert "registry.local/op:9" == (
-        deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert (
+        (deployment["spec"]["template"]["spec"]["containers"][0]["image"]) == "registry.local/op:9"
     )
-    assert "Namespace" == documents[0]["kind"]
+    assert documents[0]["kind"] == "Namespace"
 
 
 def test_the_command_prints_the_definitions():
     result = CliRunner().invoke(app, ["crds"])
     kinds = [d["spec"]["names"]["kind"] for d in yaml.safe_load_all(result.stdout)]
-    assert ["StreamJob", "Savepoint", "Rescale"] == kinds
+    assert kinds == ["StreamJob", "Savepoint", "Rescale"]
 
 
 def test_namespace_and_all_namespaces_exclude_each_other():
     result = CliRunner().invoke(app, ["--namespace", "a", "--all-namespaces"])
-    assert 2 == result.exit_code
+    assert result.exit_code == 2

@@ -19,36 +19,36 @@ def restarting():
 
 def test_an_error_of_the_job_is_a_condition_and_an_event_with_its_kind():
     seen = restarting()
-    assert ("True", "SourceUnavailable", "topic not found; topic=orders") == (
+    assert (
         degraded(seen).status,
         degraded(seen).reason,
         degraded(seen).message,
-    )
-    assert ["SourceUnavailable"] == seen.event_reasons
+    ) == ("True", "SourceUnavailable", "topic not found; topic=orders")
+    assert seen.event_reasons == ["SourceUnavailable"]
     assert LifecycleState.RECOVERING is seen.status.lifecycle_state
 
 
 def test_it_is_reported_once_while_it_lasts():
-    assert [] == restarting().then(now=later(30)).event_reasons
+    assert restarting().then(now=later(30)).event_reasons == []
 
 
 def test_it_lasts_until_a_checkpoint_completed_after_it():
     back = restarting().then(
         rest=DriverAnswer(job_status(generation=2, error=ERROR, last_checkpoint=checkpoint()))
     )
-    assert "True" == degraded(back).status
+    assert degraded(back).status == "True"
     done = checkpoint(2, generation=2, completed_ms=AT_MS + 1)
     healed = back.then(
         rest=DriverAnswer(job_status(generation=2, error=ERROR, last_checkpoint=done))
     )
-    assert "False" == degraded(healed).status
-    assert "SourceUnavailable" == healed.status.last_error.kind
+    assert degraded(healed).status == "False"
+    assert healed.status.last_error.kind == "SourceUnavailable"
 
 
 def test_a_kind_that_kubernetes_refuses_as_reason_is_replaced():
     odd = JobError(kind="no such word!", message="m", at_ms=AT_MS)
     seen = running().then(rest=DriverAnswer(job_status(JobState.FAILING, error=odd)))
-    assert "JobFailed" == degraded(seen).reason
+    assert degraded(seen).reason == "JobFailed"
 
 
 def test_a_restart_that_will_not_help_is_said_so():

@@ -1,4 +1,4 @@
-"""The operator is killed at every request of a whole life, before and after its effect (OP16, OP50).
+"""The operator is killed at every request of a whole life (OP16, OP50).
 
 A life: create, run, change the image, scale, lose the driver, suspend, resume, delete. Whatever
 happens, there is never more than one driver pod, no step makes a driver too many, and the end is
@@ -70,10 +70,10 @@ async def deadly_requests(world: Operator, scene: str) -> list[int]:
 
 def check_end(operator: Operator, scene: str) -> None:
     drivers = DRIVERS_AFTER[scene]
-    assert 1 == operator.cluster.most_drivers
+    assert operator.cluster.most_drivers == 1
     assert drivers == len(operator.cluster.created_pods)
     if scene == "delete":
-        assert [] == [key for key in operator.cluster.objects if key[0] is not Kind.EVENT]
+        assert [key for key in operator.cluster.objects if key[0] is not Kind.EVENT] == []
         return
     expected = LifecycleState.SUSPENDED if scene == "suspend" else LifecycleState.RUNNING
     assert expected is operator.status.lifecycle_state

@@ -19,8 +19,8 @@ def test_a_deleted_object_is_made_again_under_a_running_driver():
     del objects[SERVICE]
     del objects[CONFIG_MAP]
     seen = running().then(objects=objects)
-    assert ["Service", "ConfigMap"] == applied(seen)
-    assert ["ObjectRecreated", "ObjectRecreated"] == seen.event_reasons
+    assert applied(seen) == ["Service", "ConfigMap"]
+    assert seen.event_reasons == ["ObjectRecreated", "ObjectRecreated"]
     assert LifecycleState.RUNNING is seen.status.lifecycle_state
 
 
@@ -28,8 +28,8 @@ def test_an_edited_object_is_changed_back():
     objects = live_objects()
     objects[SERVICE] = {**objects[SERVICE], "spec": {**objects[SERVICE]["spec"], "selector": {}}}
     seen = running().then(objects=objects)
-    assert ["Service"] == applied(seen)
-    assert ["ObjectCorrected"] == seen.event_reasons
+    assert applied(seen) == ["Service"]
+    assert seen.event_reasons == ["ObjectCorrected"]
 
 
 def test_what_others_add_is_left_alone():
@@ -40,19 +40,19 @@ def test_what_others_add_is_left_alone():
     spec = {**live["spec"], "sessionAffinity": "None"}
     metadata["ownerReferences"] = references
     objects[SERVICE] = {**live, "metadata": metadata, "spec": spec}
-    assert () == running().then(objects=objects).decision.actions
+    assert running().then(objects=objects).decision.actions == ()
 
 
 def test_a_deleted_token_is_made_anew_and_the_driver_restarted_with_it():
     rotated = running().then(token_uid=None)
     assert (CreateToken(),) == rotated.decision.actions
-    assert ["TokenRotated"] == rotated.event_reasons
+    assert rotated.event_reasons == ["TokenRotated"]
     stop = rotated.then(token_uid="token-uid-2")
-    assert ["payments-driver"] == [a.key.name for a in stop.decision.actions]
+    assert [a.key.name for a in stop.decision.actions] == ["payments-driver"]
     assert LifecycleState.UPGRADING is stop.status.lifecycle_state
     start = stop.then(driver=None, rest=None)
     pod = start.decision.actions[0].manifest
-    assert "token-uid-2" == pod["metadata"]["annotations"]["headrace.dev/token-uid"]
+    assert pod["metadata"]["annotations"]["headrace.dev/token-uid"] == "token-uid-2"
 
 
 def test_executors_of_an_earlier_driver_are_removed():
@@ -63,7 +63,7 @@ def test_executors_of_an_earlier_driver_are_removed():
 
 
 def test_the_driver_itself_is_never_corrected_in_place():
-    assert () == running().then(driver=driver_pod()).decision.actions
+    assert running().then(driver=driver_pod()).decision.actions == ()
 
 
 def test_comparison_asks_only_for_what_is_desired():

@@ -33,24 +33,28 @@ def ended(state, error=None):
 def test_a_finished_job_is_finished():
     done = ended(JobState.FINISHED)
     assert LifecycleState.FINISHED is done.status.lifecycle_state
-    assert () == done.decision.actions
-    assert ["Finished"] == done.event_reasons
-    assert "False" == next(c for c in done.status.conditions if c.type == "Degraded").status
+    assert done.decision.actions == ()
+    assert done.event_reasons == ["Finished"]
+    assert next(c for c in done.status.conditions if c.type == "Degraded").status == "False"
 
 
 def test_a_failed_job_names_the_cause_in_condition_event_and_last_error():
     failed = ended(JobState.FAILED, ERROR)
     assert LifecycleState.FAILED is failed.status.lifecycle_state
     degraded = next(c for c in failed.status.conditions if c.type == "Degraded")
-    assert ("UserCodeFailed", "ValueError: bad amount") == (degraded.reason, degraded.message)
+    assert (degraded.reason, degraded.message) == ("UserCodeFailed", "ValueError: bad amount")
     assert {"Failed", "UserCodeFailed"} == set(failed.event_reasons)
-    assert "UserCodeFailed" == failed.status.last_error.kind
+    assert failed.status.last_error.kind == "UserCodeFailed"
 
 
 def test_the_last_five_frames_are_kept():
     trace = ended(JobState.FAILED, ERROR).status.last_error.traceback
-    assert ["line 4", "line 5", "line 6", "line 7", "line 8"] == [
-        part.split(",")[1].strip() for part in trace.splitlines() if "File" in part
+    assert [part.split(",")[1].strip() for part in trace.splitlines() if "File" in part] == [
+        "line 4",
+        "line 5",
+        "line 6",
+        "line 7",
+        "line 8",
     ]
     assert trace.endswith("ValueError: bad amount")
 
@@ -59,7 +63,7 @@ def test_the_last_five_frames_are_kept():
 def test_removing_the_ended_pod_does_not_run_the_job_again(state):
     done = ended(state, ERROR if state is JobState.FAILED else None)
     gone = done.then(driver=None, now=later(60))
-    assert () == gone.decision.actions
+    assert gone.decision.actions == ()
     assert done.status.lifecycle_state is gone.status.lifecycle_state
 
 

@@ -194,39 +194,39 @@ def degraded(seen):
 
 def test_trouble_of_a_waiting_driver_degrades_the_job_with_one_event():
     pending = running().then(driver=driver_pod(phase="Pending", problem=TROUBLE), rest=None)
-    assert ("True", "ImagePullFailed", "pod x: ErrImagePull: no") == (
+    assert (
         degraded(pending).status,
         degraded(pending).reason,
         degraded(pending).message,
-    )
-    assert ["ImagePullFailed"] == pending.event_reasons
-    assert [] == pending.then(now=later(60)).event_reasons
+    ) == ("True", "ImagePullFailed", "pod x: ErrImagePull: no")
+    assert pending.event_reasons == ["ImagePullFailed"]
+    assert pending.then(now=later(60)).event_reasons == []
 
 
 def test_the_kubelets_change_of_words_is_no_new_event():
     back_off = PodProblem("p", PodTrouble.IMAGE_PULL_FAILED, "pod x: ImagePullBackOff: Back-off")
     pending = running().then(driver=driver_pod(phase="Pending", problem=TROUBLE), rest=None)
     later_on = pending.then(driver=driver_pod(phase="Pending", problem=back_off))
-    assert "pod x: ErrImagePull: no" == degraded(later_on).message
-    assert [] == later_on.event_reasons
+    assert degraded(later_on).message == "pod x: ErrImagePull: no"
+    assert later_on.event_reasons == []
 
 
 def test_trouble_of_an_executor_that_waits_degrades_the_job_even_when_it_is_ready():
     waiting_pod = executor_pod(1, phase="Pending", problem=TROUBLE)
     seen = running().then(executors=(waiting_pod,))
-    assert ("True", "ImagePullFailed") == (degraded(seen).status, degraded(seen).reason)
-    assert "True" == next(c for c in seen.status.conditions if c.type == "Ready").status
+    assert (degraded(seen).status, degraded(seen).reason) == ("True", "ImagePullFailed")
+    assert next(c for c in seen.status.conditions if c.type == "Ready").status == "True"
 
 
 def test_an_executor_that_was_killed_and_removed_is_still_named_while_the_job_recovers():
     killed = PodProblem("payments-exec-2", PodTrouble.OOM_KILLED, "pod y: used more memory")
     answer = DriverAnswer(job_status(epochs=0))
     seen = running().then(rest=answer, sightings=(killed,))
-    assert "OOMKilled" == degraded(seen).reason
+    assert degraded(seen).reason == "OOMKilled"
     healed = running().then(sightings=(killed,))
-    assert "False" == degraded(healed).status
+    assert degraded(healed).status == "False"
 
 
 def test_executors_of_another_driver_do_not_degrade_the_job():
     old = executor_pod(1, phase="Pending", driver_uid="other", problem=TROUBLE)
-    assert "False" == degraded(running().then(executors=(old,))).status
+    assert degraded(running().then(executors=(old,))).status == "False"

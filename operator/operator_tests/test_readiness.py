@@ -1,4 +1,4 @@
-"""Ready means: the query runs, an epoch was committed, a checkpoint of this generation completed."""
+"""Ready: the query runs, an epoch was committed, a checkpoint of this generation completed."""
 
 import pytest
 
@@ -46,14 +46,14 @@ def test_a_job_that_is_not_there_yet_is_not_ready_and_says_why(answer, reason):
 
 def test_a_checkpoint_of_the_present_generation_makes_it_ready():
     seen = deployed().then(driver=driver_pod(), rest=healthy())
-    assert "True" == condition(seen.status, "Ready").status
+    assert condition(seen.status, "Ready").status == "True"
 
 
 def test_a_pending_pod_and_a_silent_driver_are_not_ready():
     pending = deployed()
-    assert "DriverPending" == condition(pending.status, "Ready").reason
+    assert condition(pending.status, "Ready").reason == "DriverPending"
     silent = pending.then(driver=driver_pod(), rest=DriverSilence(NOW, "refused"))
-    assert "DriverStarting" == condition(silent.status, "Ready").reason
+    assert condition(silent.status, "Ready").reason == "DriverStarting"
 
 
 def test_a_short_silence_of_a_ready_driver_changes_nothing():
@@ -67,35 +67,35 @@ def test_a_long_silence_ends_readiness():
     quiet = DriverSilence(NOW, "timeout", last=healthy().status)
     long = running().then(rest=quiet, now=later(15))
     ready = condition(long.status, "Ready")
-    assert ("False", "DriverUnreachable") == (ready.status, ready.reason)
+    assert (ready.status, ready.reason) == ("False", "DriverUnreachable")
     assert LifecycleState.RECOVERING is long.status.lifecycle_state
 
 
 def test_all_conditions_are_always_there_with_reason_and_generation():
     for seen in (deployed(), running()):
         kinds = [c.type for c in seen.status.conditions]
-        assert [
+        assert kinds == [
             "Ready",
             "Progressing",
             "Degraded",
             "Stable",
             "Suspended",
             "SavepointInProgress",
-        ] == kinds
+        ]
         assert all(c.reason and c.observed_generation == 1 for c in seen.status.conditions)
 
 
 def test_the_transition_time_moves_only_with_the_status():
     first = deployed().then(now=later(5))
     second = first.then(driver=driver_pod(), rest=DriverAnswer(job_status()), now=later(9))
-    assert NOW == condition(second.status, "Ready").last_transition_time
+    assert condition(second.status, "Ready").last_transition_time == NOW
     ready = second.then(rest=healthy(), now=later(12))
     assert later(12) == condition(ready.status, "Ready").last_transition_time
 
 
 def test_stable_takes_several_checkpoints_after_the_one_that_was_restored():
     ready = running()
-    assert "False" == condition(ready.status, "Stable").status
+    assert condition(ready.status, "Stable").status == "False"
     for number, stable in ((41, "False"), (42, "False"), (43, "True")):
         answer = job_status(last_checkpoint=checkpoint(number), restored_from=40)
         seen = ready.then(rest=DriverAnswer(answer))
@@ -104,9 +104,9 @@ def test_stable_takes_several_checkpoints_after_the_one_that_was_restored():
 
 def test_the_last_checkpoint_is_in_the_status():
     last = running().status.last_checkpoint
-    assert (1, NOW, 1000, 100) == (
+    assert (
         last.id,
         last.completed_at,
         last.state_size_bytes,
         last.uploaded_bytes,
-    )
+    ) == (1, NOW, 1000, 100)

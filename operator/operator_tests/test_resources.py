@@ -38,91 +38,92 @@ def test_everything_belongs_to_the_job_and_carries_its_labels():
     for manifest in (*build_objects(JOB, spec()), pod(), secret):
         metadata = manifest["metadata"]
         (owner,) = metadata["ownerReferences"]
-        assert ("StreamJob", JOB_UID, True) == (owner["kind"], owner["uid"], owner["controller"])
-        assert "payments" == metadata["labels"]["headrace.dev/job"]
-        assert "bank" == metadata["namespace"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("StreamJob", JOB_UID, True)
+        assert metadata["labels"]["headrace.dev/job"] == "payments"
+        assert metadata["namespace"] == "bank"
 
 
 def test_the_driver_pod_is_never_restarted_in_place_and_has_one_fixed_name():
-    assert "payments-driver" == pod()["metadata"]["name"]
-    assert "Never" == pod()["spec"]["restartPolicy"]
-    assert {
+    assert pod()["metadata"]["name"] == "payments-driver"
+    assert pod()["spec"]["restartPolicy"] == "Never"
+    assert pod()["metadata"]["annotations"] == {
         "headrace.dev/spec-hash": "h",
         "headrace.dev/token-uid": "t",
         "headrace.dev/attempt": "3",
-    } == pod()["metadata"]["annotations"]
+    }
 
 
 def test_the_driver_runs_the_contracts_command_with_its_configuration():
     made = container()
-    assert ["headrace", "driver", "--config", "/etc/headrace/job.json"] == made["command"]
+    assert made["command"] == ["headrace", "driver", "--config", "/etc/headrace/job.json"]
     assert {"name": "headrace-config", "mountPath": "/etc/headrace", "readOnly": True} in (
         made["volumeMounts"]
     )
-    assert [8081, 7078, 7079, 7080] == [port["containerPort"] for port in made["ports"]]
+    assert [port["containerPort"] for port in made["ports"]] == [8081, 7078, 7079, 7080]
     variables = env(made)
-    assert "status.podIP" == variables["POD_IP"]["valueFrom"]["fieldRef"]["fieldPath"]
-    assert {"name": "payments-token", "key": "token"} == variables["HEADRACE_TOKEN"]["valueFrom"][
-        "secretKeyRef"
-    ]
-    assert ("/readyz", "/healthz", "/healthz") == tuple(
+    assert variables["POD_IP"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    assert variables["HEADRACE_TOKEN"]["valueFrom"]["secretKeyRef"] == {
+        "name": "payments-token",
+        "key": "token",
+    }
+    assert tuple(
         made[probe]["httpGet"]["path"]
         for probe in ("readinessProbe", "livenessProbe", "startupProbe")
-    )
-    assert "FallbackToLogsOnError" == made["terminationMessagePolicy"]
+    ) == ("/readyz", "/healthz", "/healthz")
+    assert made["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
 def test_scratch_is_in_memory_and_counts_to_the_limit():
     volumes = {volume["name"]: volume for volume in pod()["spec"]["volumes"]}
-    assert "Memory" == volumes["headrace-scratch"]["emptyDir"]["medium"]
-    assert {} == volumes["headrace-state"]["emptyDir"]
-    assert {"memory": "1856Mi"} == container()["resources"]["limits"]
-    assert {"cpu": "1", "memory": "1856Mi"} == container()["resources"]["requests"]
+    assert volumes["headrace-scratch"]["emptyDir"]["medium"] == "Memory"
+    assert volumes["headrace-state"]["emptyDir"] == {}
+    assert container()["resources"]["limits"] == {"memory": "1856Mi"}
+    assert container()["resources"]["requests"] == {"cpu": "1", "memory": "1856Mi"}
 
 
 def test_pods_meet_the_restricted_profile():
     made = yaml.safe_load(build_config_map(JOB, spec())["data"]["executor.yaml"])
     for manifest in (pod(), made):
         context = manifest["spec"]["securityContext"]
-        assert (True, 10001, "RuntimeDefault") == (
+        assert (
             context["runAsNonRoot"],
             context["runAsUser"],
             context["seccompProfile"]["type"],
-        )
+        ) == (True, 10001, "RuntimeDefault")
         inner = manifest["spec"]["containers"][0]["securityContext"]
         assert inner["allowPrivilegeEscalation"] is False
-        assert ["ALL"] == inner["capabilities"]["drop"]
+        assert inner["capabilities"]["drop"] == ["ALL"]
 
 
 def test_executors_get_the_token_and_no_kubernetes_account():
     template = yaml.safe_load(build_config_map(JOB, spec())["data"]["executor.yaml"])
     assert template["spec"]["automountServiceAccountToken"] is False
     made = template["spec"]["containers"][0]
-    assert "spark-kubernetes-executor" == made["name"]
+    assert made["name"] == "spark-kubernetes-executor"
     assert "HEADRACE_TOKEN" in env(made)
-    assert "executor" == template["metadata"]["labels"]["headrace.dev/role"]
+    assert template["metadata"]["labels"]["headrace.dev/role"] == "executor"
 
 
 def test_job_json_is_the_drivers_contract():
     data = build_config_map(JOB, spec(parallelism=3, executor={"slots": 2}))["data"]
     config = DriverConfig.model_validate_json(data["job.json"])
     assert JOB_UID.replace("-", "") == config.job_id
-    assert ("payments", "bank", "/opt/job.py", 3, 128) == (
+    assert (
         config.job_name,
         config.namespace,
         config.program,
         config.parallelism,
         config.max_parallelism,
-    )
+    ) == ("payments", "bank", "/opt/job.py", 3, 128)
     executor = config.executor
-    assert (2, 2, 512, 1024, "2") == (
+    assert (
         executor.instances,
         executor.slots,
         executor.memory_mib,
         executor.memory_overhead_mib,
         executor.cpu_request,
-    )
-    assert "payments-driver" == executor.service_account
+    ) == (2, 2, 512, 1024, "2")
+    assert executor.service_account == "payments-driver"
     assert "jobId" in json.loads(data["job.json"])
 
 
@@ -139,41 +140,42 @@ def test_options_reach_the_driver_verbatim():
             executor={"cpuLimit": "2"},
         ),
     )
-    assert {"execution.checkpointing.interval": "10 s"} == made.config
-    assert {
+    assert made.config == {"execution.checkpointing.interval": "10 s"}
+    assert made.spark_conf == {
         "spark.driver.memory": "2048m",
         "spark.sql.shuffle.partitions": "7",
         "spark.kubernetes.executor.limit.cores": "2",
-    } == made.spark_conf
-    assert (["--topic", "upi"], "s3://b/chk-1", True) == (
+    }
+    assert (
         made.args,
         made.restore_path,
         made.allow_non_restored_state,
-    )
+    ) == (["--topic", "upi"], "s3://b/chk-1", True)
 
 
 def test_each_program_source_ends_up_where_the_driver_looks():
     inline = spec(program={"inline": "print(1)"})
-    assert "/etc/headrace/program.py" == build_driver_config(JOB, inline).program
-    assert "print(1)" == build_config_map(JOB, inline)["data"]["program.py"]
+    assert build_driver_config(JOB, inline).program == "/etc/headrace/program.py"
+    assert build_config_map(JOB, inline)["data"]["program.py"] == "print(1)"
     source = {"configMap": {"name": "programs", "key": "job.py"}}
     mounted = spec(program=source)
-    assert "/etc/headrace-program/job.py" == build_driver_config(JOB, mounted).program
+    assert build_driver_config(JOB, mounted).program == "/etc/headrace-program/job.py"
     volumes = {v["name"]: v for v in pod(program=source)["spec"]["volumes"]}
-    assert {"name": "programs", "items": [{"key": "job.py", "path": "job.py"}]} == volumes[
-        "headrace-program"
-    ]["configMap"]
+    assert volumes["headrace-program"]["configMap"] == {
+        "name": "programs",
+        "items": [{"key": "job.py", "path": "job.py"}],
+    }
 
 
 def test_spark_is_told_kubernetes_own_default_pull_policy():
     def policy(image, **more):
         return build_driver_config(JOB, spec(image=image, **more)).executor.image_pull_policy
 
-    assert "Always" == policy("registry.local:5000/job")
-    assert "Always" == policy("job:latest")
-    assert "IfNotPresent" == policy("job:1")
-    assert "IfNotPresent" == policy("job@sha256:0")
-    assert "Never" == policy("job:1", imagePullPolicy="Never")
+    assert policy("registry.local:5000/job") == "Always"
+    assert policy("job:latest") == "Always"
+    assert policy("job:1") == "IfNotPresent"
+    assert policy("job@sha256:0") == "IfNotPresent"
+    assert policy("job:1", imagePullPolicy="Never") == "Never"
 
 
 def test_what_the_user_says_about_pods_reaches_both_kinds_of_pods():
@@ -200,39 +202,39 @@ def test_what_the_user_says_about_pods_reaches_both_kinds_of_pods():
     executor = yaml.safe_load(data["executor.yaml"])
     for manifest in (driver, executor):
         made, inner = manifest["spec"], manifest["spec"]["containers"][0]
-        assert {"disk": "ssd"} == made["nodeSelector"]
-        assert [{"key": "spot", "operator": "Exists"}] == made["tolerations"]
-        assert [{"name": "registry"}] == made["imagePullSecrets"]
-        assert ("high", {"nodeAffinity": {}}) == (made["priorityClassName"], made["affinity"])
-        assert [{"secretRef": {"name": "s3"}}] == inner["envFrom"]
+        assert made["nodeSelector"] == {"disk": "ssd"}
+        assert made["tolerations"] == [{"key": "spot", "operator": "Exists"}]
+        assert made["imagePullSecrets"] == [{"name": "registry"}]
+        assert (made["priorityClassName"], made["affinity"]) == ("high", {"nodeAffinity": {}})
+        assert inner["envFrom"] == [{"secretRef": {"name": "s3"}}]
         assert {"name": "rules", "mountPath": "/rules"} in inner["volumeMounts"]
         assert {"name": "rules", "configMap": {"name": "rules"}} in made["volumes"]
         labels = manifest["metadata"]["labels"]
-        assert ("cards", "payments") == (labels["team"], labels["headrace.dev/job"])
+        assert (labels["team"], labels["headrace.dev/job"]) == ("cards", "payments")
         assert "valueFrom" in env(inner)["HEADRACE_TOKEN"]
-    assert "driver" == env(driver["spec"]["containers"][0])["REGION"]["value"]
-    assert "in" == env(executor["spec"]["containers"][0])["REGION"]["value"]
+    assert env(driver["spec"]["containers"][0])["REGION"]["value"] == "driver"
+    assert env(executor["spec"]["containers"][0])["REGION"]["value"] == "in"
     assert "ONLY" in env(executor["spec"]["containers"][0])
 
 
 def test_a_named_account_is_used_and_none_is_made():
     changes = {"serviceAccountName": "streams"}
-    assert ["Service", "ConfigMap"] == [m["kind"] for m in build_objects(JOB, spec(**changes))]
-    assert "streams" == pod(**changes)["spec"]["serviceAccountName"]
+    assert [m["kind"] for m in build_objects(JOB, spec(**changes))] == ["Service", "ConfigMap"]
+    assert pod(**changes)["spec"]["serviceAccountName"] == "streams"
 
 
 def test_the_driver_may_manage_executors_and_nothing_else():
     account, role, binding = build_access(JOB)
     (rule,) = role["rules"]
-    assert ["configmaps", "persistentvolumeclaims", "pods", "services"] == rule["resources"]
+    assert rule["resources"] == ["configmaps", "persistentvolumeclaims", "pods", "services"]
     assert "secrets" not in rule["resources"]
     assert account["metadata"]["name"] == binding["subjects"][0]["name"]
 
 
 def test_the_service_is_headless_and_serves_drivers_that_are_not_ready():
     made = build_service(JOB)["spec"]
-    assert ("None", True) == (made["clusterIP"], made["publishNotReadyAddresses"])
-    assert {"headrace.dev/job": "payments", "headrace.dev/role": "driver"} == made["selector"]
+    assert (made["clusterIP"], made["publishNotReadyAddresses"]) == ("None", True)
+    assert made["selector"] == {"headrace.dev/job": "payments", "headrace.dev/role": "driver"}
 
 
 def test_building_twice_gives_the_same():

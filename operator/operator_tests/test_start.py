@@ -1,4 +1,4 @@
-"""From a new StreamJob to its driver: what is created, in which order, and what is recorded first."""
+"""From a new StreamJob to its driver: what is created, in which order, what is recorded first."""
 
 from headrace.api.names import FINALIZER
 from headrace.api.v1alpha1 import DriverPhase, LifecycleState
@@ -35,7 +35,7 @@ def test_the_finalizer_comes_before_everything_else():
 def test_objects_and_token_are_there_before_the_driver_is_created():
     first = step(facts(objects={}, token_uid=None))
     kinds = [a.manifest["kind"] for a in first.decision.actions if isinstance(a, ApplyObject)]
-    assert ["ServiceAccount", "Role", "RoleBinding", "Service", "ConfigMap"] == kinds
+    assert kinds == ["ServiceAccount", "Role", "RoleBinding", "Service", "ConfigMap"]
     assert CreateToken() == first.decision.actions[-1]
     assert DriverPhase.ABSENT is first.status.driver.phase
 
@@ -47,52 +47,52 @@ def test_no_driver_is_created_while_the_token_is_missing():
 
 def test_the_intent_to_start_is_in_the_status_that_is_written_before_the_pod_is_created():
     start = step(facts())
-    assert "payments-driver" == created_pod(start.decision.actions)["metadata"]["name"]
-    assert (DriverPhase.STARTING, 1) == (start.status.driver.phase, start.status.driver.attempt)
+    assert created_pod(start.decision.actions)["metadata"]["name"] == "payments-driver"
+    assert (start.status.driver.phase, start.status.driver.attempt) == (DriverPhase.STARTING, 1)
     assert LifecycleState.DEPLOYING is start.status.lifecycle_state
-    assert ["Submitted"] == start.event_reasons
+    assert start.event_reasons == ["Submitted"]
 
 
 def test_a_start_that_was_interrupted_goes_on_with_the_same_attempt():
     again = step(facts()).then()
-    assert 1 == again.status.driver.attempt
+    assert again.status.driver.attempt == 1
     annotations = created_pod(again.decision.actions)["metadata"]["annotations"]
-    assert "1" == annotations["headrace.dev/attempt"]
+    assert annotations["headrace.dev/attempt"] == "1"
 
 
 def test_a_driver_that_appears_is_recorded_and_reported_once():
     seen = step(facts()).then(driver=driver_pod(phase="Pending"))
-    assert (DriverPhase.PRESENT, DRIVER_UID) == (
+    assert (
         seen.status.driver.phase,
         seen.status.driver.pod_uid,
-    )
-    assert ["DriverCreated"] == seen.event_reasons
+    ) == (DriverPhase.PRESENT, DRIVER_UID)
+    assert seen.event_reasons == ["DriverCreated"]
     again = seen.then()
-    assert [] == again.event_reasons
-    assert () == again.decision.actions
+    assert again.event_reasons == []
+    assert again.decision.actions == ()
     assert seen.status == again.status
 
 
 def test_a_job_that_is_ready_is_running():
     ready = running()
     assert LifecycleState.RUNNING is ready.status.lifecycle_state
-    assert ["Ready"] == ready.event_reasons
-    assert 1 == ready.status.observed_generation
-    assert 2 == ready.status.parallelism
+    assert ready.event_reasons == ["Ready"]
+    assert ready.status.observed_generation == 1
+    assert ready.status.parallelism == 2
 
 
 def test_deciding_again_on_the_same_facts_changes_nothing():
     again = running().then()
     assert again.facts.job.status == again.status
-    assert ((), ()) == (again.decision.actions, again.decision.events)
+    assert (again.decision.actions, again.decision.events) == ((), ())
 
 
 def test_a_pod_of_the_drivers_name_that_is_not_ours_is_left_alone():
     blocked = step(facts(driver=driver_pod(owner="somebody-else")))
-    assert () == blocked.decision.actions
+    assert blocked.decision.actions == ()
     degraded = next(c for c in blocked.status.conditions if c.type == "Degraded")
-    assert ("True", "NameConflict") == (degraded.status, degraded.reason)
-    assert 0 == blocked.status.observed_generation
+    assert (degraded.status, degraded.reason) == ("True", "NameConflict")
+    assert blocked.status.observed_generation == 0
 
 
 def test_an_object_of_somebody_else_is_never_taken_over():
@@ -100,16 +100,16 @@ def test_an_object_of_somebody_else_is_never_taken_over():
     key = next(key for key in objects if key.kind is Kind.SERVICE)
     objects[key] = {**objects[key], "metadata": {"name": key.name, "namespace": "bank"}}
     blocked = step(facts(objects=objects))
-    assert () == blocked.decision.actions
+    assert blocked.decision.actions == ()
     assert "NameConflict" in blocked.event_reasons
 
 
 def test_a_job_that_is_created_suspended_starts_nothing():
     parked = step(facts(job_facts(state="suspended"), objects={}, token_uid=None))
-    assert () == parked.decision.actions
+    assert parked.decision.actions == ()
     assert LifecycleState.SUSPENDED is parked.status.lifecycle_state
-    assert ["Suspended"] == parked.event_reasons
+    assert parked.event_reasons == ["Suspended"]
 
 
 def test_the_finalizer_is_ours():
-    assert "headrace.dev/teardown" == FINALIZER
+    assert FINALIZER == "headrace.dev/teardown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 import yaml
 
 from headrace.api.crd import build_definitions, render_definition
+from headrace.api.driver import REST_PORT
 from headrace_operator.handlers import Glue
 from headrace_operator.resources.install import DEFAULT_IMAGE, DEFAULT_NAMESPACE, build_install
 from headrace_operator.settings import Settings
@@ -47,6 +49,9 @@ def main(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     deletion_timeout: Annotated[
         float, typer.Option(min=1, help="Seconds after which a deleted job is removed by force.")
     ] = 120.0,
+    driver_port: Annotated[
+        int, typer.Option(hidden=True, help="Port of every driver's REST API.")
+    ] = REST_PORT,
     health_port: Annotated[int, typer.Option(help="Port of /healthz; 0 = none.")] = 8080,
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0 = none.")] = 9090,
 ) -> None:
@@ -60,6 +65,7 @@ def main(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         poll_interval_s=poll_interval,
         resync_interval_s=resync_interval,
         deletion_timeout_s=deletion_timeout,
+        driver_port=driver_port,
         health_port=health_port,
         metrics_port=metrics_port,
     )
@@ -70,6 +76,7 @@ def run(settings: Settings, *, readable_logs: bool) -> None:
     """Run the operator in this process until SIGTERM or SIGINT."""
     log_format = kopf.LogFormat.PLAIN if readable_logs else kopf.LogFormat.JSON
     kopf.configure(log_format=log_format)
+    logging.getLogger("kopf").setLevel(logging.WARNING)  # it logs every event that it hands over
     kopf.run(
         registry=Glue(settings).registry(),
         standalone=True,

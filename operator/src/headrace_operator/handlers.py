@@ -11,7 +11,7 @@ import os
 import secrets
 
 import kopf
-from prometheus_client import start_http_server
+from prometheus_client import disable_created_metrics, start_http_server
 
 from headrace.api.names import GROUP, LABEL_JOB, LABEL_ROLE, VERSION
 from headrace_operator.clock import SystemClock
@@ -64,7 +64,9 @@ class Glue:
         for kind in WATCHED_KINDS:
             settings.watching.label_selectors["", "v1", kind.plural] = LABEL_JOB
         self._kube = KubeClient(await connect())
-        self._driver_client = HttpDriverClient(timeout_s=self._settings.poll_timeout_s)
+        self._driver_client = HttpDriverClient(
+            timeout_s=self._settings.poll_timeout_s, port=self._settings.driver_port
+        )
         instance = os.environ.get("POD_NAME") or os.uname().nodename
         recorder = EventRecorder(self._kube, instance)
         new_token = functools.partial(secrets.token_urlsafe, TOKEN_BYTES)
@@ -78,6 +80,7 @@ class Glue:
         )
         self._supervisor = Supervisor(tools)
         if self._settings.metrics_port:
+            disable_created_metrics()  # type: ignore[no-untyped-call] # library is untyped
             start_http_server(self._settings.metrics_port, registry=self._metrics.registry)
 
     async def stop(self, **_: object) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.api.driver import REST_PORT
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -31,5 +33,7 @@ class Settings:
     """A pod that waits for its volumes longer than this has its events read for the cause."""
     retry_interval_s: float = 5.0
     """Pause after the API server refused an action."""
+    driver_port: int = REST_PORT
+    """Port of every driver's REST API."""
     health_port: int = 8080
     metrics_port: int = 9090

@@ -16,7 +16,11 @@ from headrace.errors import InternalError
 
 CRDS = Path(__file__).parents[3] / "crds"
 DEFINITIONS = build_definitions()
-NAMES = ["headrace.dev_rescales.yaml", "headrace.dev_savepoints.yaml", "headrace.dev_streamjobs.yaml"]
+NAMES = [
+    "headrace.dev_rescales.yaml",
+    "headrace.dev_savepoints.yaml",
+    "headrace.dev_streamjobs.yaml",
+]
 
 
 def schema_of(name):
@@ -34,23 +38,23 @@ def nodes(schema, path="$"):
 
 
 def test_the_files_are_up_to_date():
-    assert NAMES == sorted(path.name for path in CRDS.glob("*.yaml"))
-    assert 0 == main(["--check", str(CRDS)])
+    assert sorted(path.name for path in CRDS.glob("*.yaml")) == NAMES
+    assert main(["--check", str(CRDS)]) == 0
 
 
 def test_a_stale_or_extra_file_is_found_and_repaired(tmp_path, capsys):
-    assert 0 == main([str(tmp_path)])
+    assert main([str(tmp_path)]) == 0
     (tmp_path / NAMES[0]).write_text("old")
     (tmp_path / "headrace.dev_ghosts.yaml").write_text("gone")
-    assert 1 == main(["--check", str(tmp_path)])
+    assert main(["--check", str(tmp_path)]) == 1
     assert "headrace.dev_ghosts.yaml" in capsys.readouterr().err
-    assert 0 == main([str(tmp_path)])
-    assert 0 == main(["--check", str(tmp_path)])
+    assert main([str(tmp_path)]) == 0
+    assert main(["--check", str(tmp_path)]) == 0
 
 
 def test_the_module_runs_as_a_command():
     command = [sys.executable, "-m", "headrace.api.crd", "--check", str(CRDS)]
-    assert 0 == subprocess.run(command, check=False).returncode
+    assert subprocess.run(command, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -82,19 +86,19 @@ def test_every_field_of_spec_and_status_is_described(name):
 def test_resources_have_status_category_short_name_and_columns(name):
     spec = DEFINITIONS[name]["spec"]
     (version,) = spec["versions"]
-    assert ["headrace"] == spec["names"]["categories"]
-    assert 1 == len(spec["names"]["shortNames"])
-    assert {} == version["subresources"]["status"]
+    assert spec["names"]["categories"] == ["headrace"]
+    assert len(spec["names"]["shortNames"]) == 1
+    assert version["subresources"]["status"] == {}
     assert "Age" in [column["name"] for column in version["additionalPrinterColumns"]]
 
 
 def test_stream_jobs_can_be_scaled():
     (version,) = DEFINITIONS["headrace.dev_streamjobs.yaml"]["spec"]["versions"]
-    assert {
+    assert version["subresources"]["scale"] == {
         "specReplicasPath": ".spec.parallelism",
         "statusReplicasPath": ".status.parallelism",
         "labelSelectorPath": ".status.selector",
-    } == version["subresources"]["scale"]
+    }
 
 
 def test_stream_jobs_show_what_an_operator_of_streams_looks_for():
@@ -115,7 +119,7 @@ def test_files_are_plain_yaml_without_anchors():
 def test_the_number_of_key_groups_is_immutable():
     spec = schema_of("headrace.dev_streamjobs.yaml")["properties"]["spec"]["properties"]
     (rule,) = spec["maxParallelism"]["x-kubernetes-validations"]
-    assert "self == oldSelf" == rule["rule"]
+    assert rule["rule"] == "self == oldSelf"
 
 
 class Inner(BaseModel):
@@ -131,7 +135,7 @@ class Optional(BaseModel):
 def test_optional_models_are_inlined_and_defaults_written_out():
     made = structural_schema(Optional.model_json_schema())["properties"]
     assert "default" not in made["inner"]
-    assert {"a": 2} == made["made"]["default"]
+    assert made["made"]["default"] == {"a": 2}
     assert {"a", "b"} == made["inner"]["properties"].keys()
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import aiohttp
 from pydantic import ValidationError
 
-from headrace.api.driver import REST_PORT, JobStatus
+from headrace.api.driver import JobStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class DriverClient(Protocol):
 class HttpDriverClient:
     """`DriverClient` over HTTP; made and used in one event loop."""
 
-    def __init__(self, *, timeout_s: float, port: int = REST_PORT) -> None:
+    def __init__(self, *, timeout_s: float, port: int) -> None:
         self._port = port
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s))
 
