@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -72,6 +72,7 @@ class SinkContext:
         spool_dir: existing, empty local directory that belongs to this instance alone.
         clock: for ages and waits.
         cancelled: set by the slot when the generation is over; waits end early, commits raise.
+        storage_options: the job's ``s3.*`` options, for sinks that write to object stores.
     """
 
     job_id: JobId
@@ -84,6 +85,7 @@ class SinkContext:
     spool_dir: Path
     clock: Clock
     cancelled: threading.Event = field(default_factory=threading.Event)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,9 @@ _CONFIGURATION: Final[Mapping[int, str]] = {
     KafkaError.INVALID_TRANSACTION_TIMEOUT: (
         "transaction.timeout.ms is above the broker's transaction.max.timeout.ms"
     ),
+    KafkaError.INVALID_GROUP_ID: "the name of the consumer group is not valid",
+    KafkaError.SECURITY_DISABLED: "the broker has no security set up",
+    KafkaError.UNSUPPORTED_COMPRESSION_TYPE: "the broker does not know the compression type",
     KafkaError.POLICY_VIOLATION: "a policy of the broker forbids it",
     KafkaError.UNSUPPORTED_VERSION: "the broker is too old",
 }
@@ -112,7 +115,16 @@ _UNAVAILABLE: Final = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.REBOOTSTRAP_REQUIRED,
+        KafkaError.STALE_BROKER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError._WAIT_COORD,
+        KafkaError._NODE_UPDATE,
+        KafkaError._DESTROY_BROKER,
         KafkaError.NOT_ENOUGH_REPLICAS,
     }
 )
@@ -185,7 +197,8 @@ def to_headrace_error(error: KafkaError, action: str, where: Mapping[str, object
         case ErrorClass.REFUSED:
             return SinkCommitError(f"{_REFUSED[error.code()]}; {end}")
         case ErrorClass.UNDECIDED:
-            return SinkCommitError(f"kafka failed in a way that retrying does not cure; {end}")
+            # Nothing is lost: the checkpoint holds what could not be published.
+            return SourceUnavailableError(f"kafka failed in an unexpected way; {end}")
 
 
 def error_of(exception: KafkaException) -> KafkaError:

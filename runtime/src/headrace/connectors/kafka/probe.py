@@ -104,7 +104,7 @@ class ClusterProbe:
         """Create a topic with as many replicas as the broker's default.
 
         Raises:
-            SinkCommitError: it exists already, or the broker refuses.
+            SourceUnavailableError: it exists already, or no broker answered.
         """
         new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config={**config})
         future = self._admin.create_topics([new], request_timeout=self._timeout_s)[topic]
