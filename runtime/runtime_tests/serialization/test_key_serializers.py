@@ -167,6 +167,7 @@ def test_relatives_become_the_declared_type(
         (TupleType((LONG,)), (1, 2), "type=tuple"),
         (TupleType((LONG,)), ["1"], "type=list"),
         (RowType(("a",), (LONG,)), Row(1, 2), "type=Row"),
+        (ListType(LONG), Row(1, 2), "type=Row"),
     ],
 )
 def test_a_key_of_another_type_is_refused(

@@ -181,6 +181,7 @@ def test_coerced_immutable_values_are_what_would_be_read_back(
         (ROW, Row(a=1, b=["x"]), '"double"'),
         (ListType(LONG), [1, "x"], '"long"'),
         (ListType(LONG), {1}, "set"),
+        (ListType(LONG), Row(1), "Row"),
         (MapType(STRING, LONG), {1: 1}, '"string"'),
         (MapType(STRING, LONG), [("a", 1)], "list"),
         (ClassType(CounterV1), CounterV1("x"), r"\$\.count"),

@@ -157,7 +157,7 @@ def _list_coercion(
     description: TypeDescription, part: Callable[[object], object]
 ) -> Callable[[object], object]:
     def coerce(value: object) -> object:
-        if not isinstance(value, list | tuple):
+        if not isinstance(value, list | tuple) or isinstance(value, Row):
             raise _not_declared(description, value)
         return [None if item is None else part(item) for item in value]
 

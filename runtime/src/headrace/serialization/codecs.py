@@ -1,22 +1,16 @@
-"""How a value of each described type looks on the wire: pure conversions, no bytes.
-
-A `Codec` lowers a value to what msgspec encodes and lifts what msgspec decoded. Codecs nest as
-descriptions do. Where nothing needs converting, ``lift`` is the identity.
-"""
+"""Codecs of every described type: scalars from `scalar_codecs`, containers and classes here."""
 
 from __future__ import annotations
 
-import datetime as dt
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Union
 
 import numpy as np
 
 from headrace.errors import InvalidProgramError
-from headrace.serialization import canonical
+from headrace.serialization.codec import Codec, identity, not_of
 from headrace.serialization.compatibility import describe, format_type
 from headrace.serialization.row import Row, RowKind
+from headrace.serialization.scalar_codecs import scalar_codec
 from headrace.serialization.types import (
     INTEGER_BITS,
     ClassType,
@@ -34,33 +28,6 @@ if TYPE_CHECKING:
 
     from headrace.serialization.types import TypeDescription
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the naive epoch on purpose
-_EPOCH_UTC: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_EPOCH_ORDINAL: Final = dt.date(1970, 1, 1).toordinal()
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
-_DAY_MICROS: Final = 86_400_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """Conversions of one type.
-
-    Attributes:
-        wire_type: what msgspec decodes to.
-        coerce: check and normalisation; complete for immutable types, of the outermost type else.
-        lower: value -> what msgspec encodes; checks every part, TypeError.
-        lift: what msgspec decoded -> value.
-        immutable: whether no part of a value can change in place.
-        verify: whether only decoding again proves that a value was of its type (classes).
-    """
-
-    wire_type: object
-    coerce: Callable[[object], object]
-    lower: Callable[[object], object]
-    lift: Callable[[object], object]
-    immutable: bool
-    verify: bool = False
-
 
 def build_codec(description: TypeDescription) -> Codec:
     """Return the codec of a described type.
@@ -70,7 +37,7 @@ def build_codec(description: TypeDescription) -> Codec:
     """
     match description:
         case ScalarType(kind):
-            return _scalar(kind)
+            return scalar_codec(kind)
         case TupleType(elements):
             return _tuple(description, [_nullable(build_codec(t)) for t in elements])
         case RowType(names, types):
@@ -84,18 +51,6 @@ def build_codec(description: TypeDescription) -> Codec:
         case PickledType():
             msg = "pickled values cannot be parts of a typed value, declare the part's type"
             raise InvalidProgramError(msg)
-
-
-def identity(value: object) -> object:
-    """Return ``value``."""
-    return value
-
-
-def not_of(description: TypeDescription, value: object) -> TypeError:
-    """Return the error that says that ``value`` is not of the declared type."""
-    declared = format_type(describe(description))
-    found = type(value).__qualname__
-    return TypeError(f"a value is not of its declared type; declared={declared} type={found}")
 
 
 def _generic(container: type, *parts: object) -> object:
@@ -118,173 +73,6 @@ def _nullable(codec: Codec) -> Codec:
         immutable=codec.immutable,
         verify=codec.verify,
     )
-
-
-# --- scalars ---------------------------------------------------------------------------------
-
-
-def _scalar(kind: ScalarKind) -> Codec:
-    description = ScalarType(kind)
-    if kind in INTEGER_BITS:
-        coerce = _integer_coercion(description, INTEGER_BITS[kind])
-        return Codec(int, coerce, coerce, identity, immutable=True)
-    coerce, wire_type, lower, lift = _SCALARS[kind]
-
-    exact = _EXACT.get(kind)
-
-    def checked(value: object) -> object:
-        if type(value) is exact:
-            return value
-        result = coerce(value)
-        if result is None:
-            raise not_of(description, value)
-        return result
-
-    if lower is identity:
-        return Codec(wire_type, checked, checked, lift, immutable=True)
-    return Codec(wire_type, checked, lambda value: lower(checked(value)), lift, immutable=True)
-
-
-def _integer_coercion(description: ScalarType, bits: int) -> Callable[[object], object]:
-    high = (1 << (bits - 1)) - 1
-    low = -high - 1
-
-    def coerce(value: object) -> object:
-        if type(value) is int:
-            number = value
-        elif isinstance(value, int | np.integer) and not isinstance(value, bool):
-            number = int(value)
-        else:
-            raise not_of(description, value)
-        if low <= number <= high:
-            return number
-        msg = f"a value is out of its type's range; declared={description.kind.value} value={value}"
-        raise TypeError(msg)
-
-    return coerce
-
-
-def _to_str(value: object) -> object:
-    return str.__str__(value) if isinstance(value, str) else None
-
-
-def _to_bytes(value: object) -> object:
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
-
-
-def _to_bool(value: object) -> object:
-    return bool(value) if isinstance(value, bool | np.bool_) else None
-
-
-def _to_big_int(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        return None
-    return int(value)
-
-
-def _to_float(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, float | int | np.floating | np.integer):
-        return None
-    return float(value)
-
-
-def _to_decimal(value: object) -> object:
-    return Decimal(value) if isinstance(value, Decimal) else None
-
-
-def _to_date(value: object) -> object:
-    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
-        return None
-    return dt.date(value.year, value.month, value.day)
-
-
-def _to_time(value: object) -> object:
-    if not isinstance(value, dt.time) or value.tzinfo is not None:
-        return None
-    return canonical.canonical(value)
-
-
-def _to_timestamp(value: object) -> object:
-    if not isinstance(value, dt.datetime) or value.utcoffset() is not None:
-        return None
-    return canonical.canonical(value)
-
-
-def _to_instant(value: object) -> object:
-    if not isinstance(value, dt.datetime) or value.utcoffset() is None:
-        return None
-    return canonical.canonical(value)
-
-
-def _lower_big_int(value: int) -> object:
-    return value if -(1 << 63) <= value < 1 << 64 else canonical.int_bytes(value)
-
-
-def _lift_big_int(wire: int | bytes) -> object:
-    return wire if isinstance(wire, int) else int.from_bytes(wire, "big", signed=True)
-
-
-def _lower_time(value: dt.time) -> object:
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    return seconds * 1_000_000 + value.microsecond
-
-
-def _lift_time(wire: int) -> object:
-    if not 0 <= wire < _DAY_MICROS:
-        msg = f"not a time of day; microseconds={wire}"
-        raise ValueError(msg)
-    return (_EPOCH + wire * _MICROSECOND).time()
-
-
-_SCALARS: Final[
-    dict[
-        ScalarKind,  # coerce (None = another type), wire type, lower, lift
-        tuple[Callable[[object], object], object, Callable[..., object], Callable[..., object]],
-    ]
-] = {
-    ScalarKind.STRING: (_to_str, str, identity, identity),
-    ScalarKind.BYTES: (_to_bytes, bytes, identity, identity),
-    ScalarKind.BOOLEAN: (_to_bool, bool, identity, identity),
-    ScalarKind.BIG_INT: (_to_big_int, int | bytes, _lower_big_int, _lift_big_int),
-    ScalarKind.FLOAT: (_to_float, float, identity, identity),
-    ScalarKind.DOUBLE: (_to_float, float, identity, identity),
-    ScalarKind.DECIMAL: (_to_decimal, str, str, Decimal),
-    ScalarKind.DATE: (
-        _to_date,
-        int,
-        lambda value: value.toordinal() - _EPOCH_ORDINAL,
-        lambda wire: dt.date.fromordinal(wire + _EPOCH_ORDINAL),
-    ),
-    ScalarKind.TIME: (_to_time, int, _lower_time, _lift_time),
-    ScalarKind.TIMESTAMP: (
-        _to_timestamp,
-        int,
-        lambda value: (value - _EPOCH) // _MICROSECOND,
-        lambda wire: _EPOCH + wire * _MICROSECOND,
-    ),
-    ScalarKind.INSTANT: (
-        _to_instant,
-        int,
-        lambda value: (value - _EPOCH_UTC) // _MICROSECOND,
-        lambda wire: _EPOCH_UTC + wire * _MICROSECOND,
-    ),
-}
-
-
-_EXACT: Final[dict[ScalarKind, type]] = {
-    ScalarKind.STRING: str,
-    ScalarKind.BYTES: bytes,
-    ScalarKind.BOOLEAN: bool,
-    ScalarKind.BIG_INT: int,
-    ScalarKind.FLOAT: float,
-    ScalarKind.DOUBLE: float,
-    ScalarKind.DECIMAL: Decimal,
-    ScalarKind.DATE: dt.date,
-}
-"""Values of exactly these types need no coercion."""
-
-
-# --- containers ------------------------------------------------------------------------------
 
 
 def _tuple(description: TupleType, parts: list[Codec]) -> Codec:
@@ -358,7 +146,7 @@ def _list(description: ListType, part: Codec) -> Codec:
     def coerce(value: object) -> list[object]:
         if type(value) is list:
             return value
-        if isinstance(value, list | tuple | np.ndarray):
+        if isinstance(value, list | tuple | np.ndarray) and not isinstance(value, Row):
             return list(value)
         raise not_of(description, value)
 

@@ -2,9 +2,10 @@
 
 It lives here, below the job API, because serializers must know it; ``headrace.common`` exports it.
 
-A row is a ``list`` of its values, and the names belong to its class: one subclass for each tuple of names,
-made by `row_class`. So decoders build rows of known names in C (``map(row_class(names), zip(*columns))``),
-which is four times as fast as setting attributes one by one; rows are the hot path of every typed stream.
+A row is a ``list`` of its values, and the names belong to its class: one subclass for each tuple of
+names, made by `row_class`. So decoders build rows of known names in C
+(``map(row_class(names), zip(*columns))``), which is four times as fast as setting attributes one by
+one; rows are the hot path of every typed stream.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ class OwnedRows:
         Raises:
             InternalError: rows were routed to the wrong slot.
         """
-        if key_group not in self.key_groups:
+        # Spelled out, since it runs for every miss, first write and timer.
+        if not self.key_groups.start <= key_group <= self.key_groups.end:
             msg = (
                 "a key of another slot's key group reached this state; "
                 f"state={self.name} key_group={key_group} "

@@ -25,8 +25,6 @@ from headrace.errors import UserCodeError
 from headrace.state.rows import state_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headrace.ids import KeyGroup
     from headrace.serialization.serializer import TypeSerializer
     from headrace.state.owned_rows import OwnedRows
@@ -125,7 +123,7 @@ class CachedValueState(Generic[T]):
             UserCodeError: a value has a part that is not of the declared type.
         """
         if self._dirty:
-            self._rows.store.write(list(self._changes()))
+            self._rows.store.write(self._changes())
             self._dirty.clear()
 
     def maintain(self) -> None:
@@ -190,25 +188,35 @@ class CachedValueState(Generic[T]):
         newest = itertools.islice(self._old.items(), max(0, len(self._old) - half), None)
         self._old = dict(newest)
 
-    def _changes(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def _changes(self) -> list[tuple[bytes, bytes | None]]:
         serialize_key = self._rows.key_serializer.serialize
-        sizes = 0
-        for cache_key, (key_group, key) in self._dirty.items():
-            row = state_row(key_group, serialize_key(key))
-            value = self._young[cache_key]
-            data = None if value is None else self._bytes_of(value, key)
-            sizes += len(row) + (0 if data is None else len(data))
-            yield row, data
-        self._learn(sizes / len(self._dirty))
+        young, to_bytes = self._young, self._to_bytes
+        changes: list[tuple[bytes, bytes | None]] = []
+        size = 0
+        key: object = None
+        try:
+            for cache_key, (key_group, key) in self._dirty.items():
+                row = state_row(key_group, serialize_key(key))
+                value = young[cache_key]
+                data = None if value is None else to_bytes(value)
+                size += len(row) + (0 if data is None else len(data))
+                changes.append((row, data))
+        except TypeError as error:
+            raise self._not_storable(key, error) from error
+        self._learn(size / len(changes))
+        return changes
 
     def _probe(self) -> None:
+        """Measure some of the values that are not stored yet."""
         self._until_probe = _PROBE_EVERY
         sizes = []
         for cache_key in itertools.islice(self._dirty, _PROBE_ENTRIES):
             value = self._young[cache_key]
             if value is not None:
-                data = self._bytes_of(value, self._dirty[cache_key][1])
-                sizes.append(len(data))
+                try:
+                    sizes.append(len(self._to_bytes(value)))
+                except TypeError as error:
+                    raise self._not_storable(self._dirty[cache_key][1], error) from error
         if sizes:
             self._learn(sum(sizes) / len(sizes))
 
@@ -231,19 +239,17 @@ class CachedValueState(Generic[T]):
     def _none_refused(self) -> TypeError:
         return TypeError(f"None is not a value of a state, call clear(); state={self._rows.name}")
 
+    def _not_storable(self, key: object, error: TypeError) -> UserCodeError:
+        msg = f"a value of a state cannot be stored: {error}; state={self._rows.name} key={key!r}"
+        return UserCodeError(msg)
+
     _object_factor = _OBJECT_FACTOR
 
     def _from_bytes(self, data: bytes) -> T:
         return self._serializer.deserialize(data)
 
-    def _bytes_of(self, value: T, key: object) -> bytes:
-        try:
-            return self._serializer.serialize(value)
-        except TypeError as error:
-            msg = (
-                f"a value of a state cannot be stored: {error}; state={self._rows.name} key={key!r}"
-            )
-            raise UserCodeError(msg) from error
+    def _to_bytes(self, value: T) -> bytes:
+        return self._serializer.serialize(value)
 
 
 class SerializedValueState(CachedValueState[T]):
@@ -279,5 +285,5 @@ class SerializedValueState(CachedValueState[T]):
     def _from_bytes(self, data: bytes) -> T:
         return cast("T", data)
 
-    def _bytes_of(self, value: T, key: object) -> bytes:  # noqa: ARG002
+    def _to_bytes(self, value: T) -> bytes:
         return cast("bytes", value)
