@@ -255,8 +255,8 @@ def test_a_late_deletion_never_hits_a_number_that_was_used_again(run: Run) -> No
 def test_a_number_that_an_orphan_had_is_not_used_again_after_its_deletion(run: Run) -> None:
     """A slow cleaner, fenced after its last look, deletes the orphan long after others have.
 
-    Generation 1 publishes the orphan chk-2 after generation 2 has taken over from chk-1. Generation 3
-    is about to delete it and falls asleep; generation 4 deletes it and dies; generation 5 publishes.
+    Generation 1 publishes the orphan chk-2 after generation 2 has taken over from chk-1. Generation
+    3 is about to delete it and falls asleep; generation 4 deletes it and dies; 5 publishes.
     """
     zombie = run.spawn(2)
     _run_until(run, zombie, "put chk-2/")
@@ -279,7 +279,7 @@ def test_a_number_that_an_orphan_had_is_not_used_again_after_its_deletion(run: R
 def test_files_that_a_successor_shares_are_safe_from_a_cleaner_of_the_past(run: Run) -> None:
     """A cleaner listed its newest checkpoint, then a successor superseded and deleted it.
 
-    The cleaner must not take that checkpoint's files for unreferenced: the successor's refer to them.
+    It must not take that checkpoint's files for unreferenced: the successor's refer to them.
     """
     old = run.spawn(2)
     run.run(old)

@@ -1,93 +1,206 @@
-"""Who gets what of a checkpoint: redistribution of state over the slots of the next generation (F1-F6).
+"""Who restores what: a pure function from a checkpoint to one assignment for each new slot.
 
-Pure. Keyed state goes to every slot whose key groups overlap the handle's, operator state as its mode says,
-a spool of unpublished output to exactly one slot (`headrace.connectors.spools.owner_of_spool`).
-Source: Flink's ``StateAssignmentOperation`` and ``RoundRobinOperatorStateRepartitioner``.
+Also the place where a rescale happens on paper: parallelism may differ, max parallelism may not.
+Called by the driver after `CheckpointStore.claim_generation`.
+
+- keyed state: every handle whose key-group range overlaps the slot's; the backend drops the rest;
+- operator state (B17, F5, T12), as Flink's ``RoundRobinOperatorStateRepartitioner``: ``split``
+  items of all old slots are dealt out in turn, ``union`` items go to everybody, ``broadcast`` is
+  one old slot's copy for everybody. At the same parallelism ``split`` items stay where they were;
+- pending sink output: each spool goes to exactly one slot, whole and in checkpoint order
+  (`headrace.connectors.spools`).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from headrace.checkpoint.protocol.types import OperatorStateHandle
 from headrace.connectors.spools import owner_of_spool
-from headrace.errors import IncompatibleStateError
+from headrace.errors import CorruptStateError, IncompatibleStateError
+from headrace.ids import SlotIndex
 from headrace.keygroups import key_group_range_of_slot
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from headrace.checkpoint.protocol.types import (
         CheckpointMetadata,
         KeyedStateHandle,
-        OperatorStateHandle,
         SinkCommittable,
     )
-    from headrace.graph.job_graph import JobGraph
+    from headrace.ids import OperatorUid
+    from headrace.keygroups import KeyGroupRange
+
+SPLIT: Final = "split"
+UNION: Final = "union"
+BROADCAST: Final = "broadcast"
 
 
 @dataclass(frozen=True, slots=True)
-class SlotAssignment:
-    """What one slot restores."""
+class RestoreTarget:
+    """The program that shall continue from a checkpoint.
 
+    Attributes:
+        parallelism: number of slots, at most ``max_parallelism``.
+        max_parallelism: number of key groups; must be the checkpoint's.
+        operator_uids: every operator of the program.
+        allow_non_restored_state: drop state of operators that the program no longer has.
+    """
+
+    parallelism: int
+    max_parallelism: int
+    operator_uids: Collection[OperatorUid]
+    allow_non_restored_state: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRestore:
+    """What one new slot restores; the fields of the message ``Restore``."""
+
+    slot: SlotIndex
     keyed: tuple[KeyedStateHandle, ...]
     operator: tuple[OperatorStateHandle, ...]
     committables: tuple[SinkCommittable, ...]
 
 
-def assign_restore(
-    metadata: CheckpointMetadata, graph: JobGraph, allow_non_restored_state: bool
-) -> list[SlotAssignment]:
-    """Return what each slot of ``graph`` restores from the checkpoint.
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """Assignments in slot order, and the operators whose state is left behind (to be logged)."""
+
+    slots: tuple[SlotRestore, ...]
+    dropped: tuple[OperatorUid, ...]
+
+
+def assign_restore(metadata: CheckpointMetadata, target: RestoreTarget) -> RestorePlan:
+    """Assign everything that a checkpoint holds to the slots of ``target``.
 
     Raises:
-        IncompatibleStateError: another max parallelism, or state of operators that the program does
-            not have, unless ``allow_non_restored_state`` drops that.
+        IncompatibleStateError: max parallelism differs, or state belongs to operators that the
+            program does not have and may not be dropped; names them.
+        CorruptStateError: keyed handles of one operator do not cover all key groups, or overlap.
     """
-    if metadata.max_parallelism != graph.max_parallelism:
+    if metadata.max_parallelism != target.max_parallelism:
         msg = (
-            "max parallelism is fixed by the first start, set it back; "
-            f"stored={metadata.max_parallelism} program={graph.max_parallelism}"
+            "max parallelism is fixed when a job first starts, set it back to the checkpoint's; "
+            f"checkpoint=chk-{metadata.checkpoint_id} stored={metadata.max_parallelism} "
+            f"configured={target.max_parallelism}"
         )
         raise IncompatibleStateError(msg)
-    known = {operator.uid for operator in graph.operators()}
-    keyed = [handle for slot in metadata.slots for handle in slot.keyed]
-    committables = [item for slot in metadata.slots for item in slot.committables]
-    lost = sorted(
-        {handle.operator_uid for handle in keyed if handle.operator_uid not in known}
-        | {c.operator_uid for c in committables if c.operator_uid not in known and c.files}
+    dropped = _unmatched(metadata, target)
+    known = set(target.operator_uids)
+    keyed = [k for s in metadata.slots for k in s.keyed if k.operator_uid in known]
+    _check_cover(keyed, metadata)
+    operator = _redistribute(
+        [o for s in metadata.slots for o in s.operator if o.operator_uid in known],
+        old=metadata.parallelism,
+        new=target.parallelism,
     )
-    if lost and not allow_non_restored_state:
+    committables = _assign_spools(
+        [c for s in metadata.slots for c in s.committables if c.operator_uid in known],
+        target.parallelism,
+    )
+    slots = (SlotIndex(i) for i in range(target.parallelism))
+    return RestorePlan(
+        slots=tuple(
+            SlotRestore(
+                slot=slot,
+                keyed=_overlapping(
+                    keyed,
+                    key_group_range_of_slot(slot, target.parallelism, target.max_parallelism),
+                ),
+                operator=tuple(operator[slot]),
+                committables=tuple(committables[slot]),
+            )
+            for slot in slots
+        ),
+        dropped=dropped,
+    )
+
+
+def _unmatched(metadata: CheckpointMetadata, target: RestoreTarget) -> tuple[OperatorUid, ...]:
+    held = {
+        uid
+        for slot in metadata.slots
+        for uid in (
+            *(handle.operator_uid for handle in slot.keyed if handle.schemas),
+            *(handle.operator_uid for handle in slot.operator if handle.items),
+            *(pending.operator_uid for pending in slot.committables if pending.files),
+        )
+    }
+    unmatched = tuple(sorted(held - set(target.operator_uids)))
+    if unmatched and not target.allow_non_restored_state:
+        names = {record.uid: record.name for record in metadata.operators}
+        described = [f"{uid} ({names.get(uid, 'unnamed')})" for uid in unmatched]
         msg = (
-            "the checkpoint holds state of operators that the program does not have, give them "
-            "their old uid or set allowNonRestoredState to drop it; "
-            f"uids={lost} checkpoint={metadata.checkpoint_id}"
+            "checkpoint holds state of operators that the program does not have, restore their "
+            "uids or set allowNonRestoredState to drop it; "
+            f"checkpoint=chk-{metadata.checkpoint_id} operators={described} "
+            f"program={sorted(target.operator_uids)}"
         )
         raise IncompatibleStateError(msg)
-    operator = tuple(handle for slot in metadata.slots for handle in slot.operator)
-    return [
-        _assignment(slot, graph, keyed, operator, committables, known)
-        for slot in range(graph.parallelism)
-    ]
+    return unmatched
 
 
-def _assignment(
-    slot: int,
-    graph: JobGraph,
-    keyed: list[KeyedStateHandle],
-    operator: tuple[OperatorStateHandle, ...],
-    committables: list[SinkCommittable],
-    known: set[object],
-) -> SlotAssignment:
-    own = key_group_range_of_slot(slot, graph.parallelism, graph.max_parallelism)
-    return SlotAssignment(
-        keyed=tuple(
-            handle
-            for handle in keyed
-            if handle.operator_uid in known and handle.key_group_range.intersection(own)
-        ),
-        operator=operator,
-        committables=tuple(
-            item
-            for item in committables
-            if item.operator_uid in known and owner_of_spool(item.spool_id, graph.parallelism) == slot
-        ),
-    )
+def _overlapping(
+    keyed: Iterable[KeyedStateHandle], owned: KeyGroupRange
+) -> tuple[KeyedStateHandle, ...]:
+    return tuple(handle for handle in keyed if handle.key_group_range.intersection(owned))
+
+
+def _check_cover(keyed: Iterable[KeyedStateHandle], metadata: CheckpointMetadata) -> None:
+    """Assert that the handles of each operator cover every key group exactly once."""
+    ranges: dict[OperatorUid, list[KeyGroupRange]] = defaultdict(list)
+    for handle in keyed:
+        ranges[handle.operator_uid].append(handle.key_group_range)
+    for uid, found in ranges.items():
+        groups = [group for each in sorted(found, key=lambda r: r.start) for group in each]
+        if groups != list(range(metadata.max_parallelism)):
+            msg = (
+                "keyed state does not cover every key group exactly once, restore another "
+                f"checkpoint; checkpoint=chk-{metadata.checkpoint_id} operator={uid} "
+                f"ranges={[(r.start, r.end) for r in found]}"
+            )
+            raise CorruptStateError(msg)
+
+
+def _redistribute(
+    handles: Iterable[OperatorStateHandle], *, old: int, new: int
+) -> dict[int, list[OperatorStateHandle]]:
+    by_state: dict[tuple[OperatorUid, str, str], list[OperatorStateHandle]] = defaultdict(list)
+    for handle in sorted(handles, key=lambda h: h.slot):
+        by_state[handle.operator_uid, handle.name, handle.mode].append(handle)
+    assigned: dict[int, list[OperatorStateHandle]] = defaultdict(list)
+    for (uid, name, mode), sources in by_state.items():
+        for slot, items in _deal(sources, mode, old=old, new=new).items():
+            assigned[slot].append(OperatorStateHandle(uid, SlotIndex(slot), name, mode, items))
+    return assigned
+
+
+def _deal(
+    sources: list[OperatorStateHandle], mode: str, *, old: int, new: int
+) -> dict[int, list[bytes]]:
+    """Return the items of one state by new slot; slots without an entry get none."""
+    everything = [item for source in sources for item in source.items]
+    if mode == UNION:
+        return dict.fromkeys(range(new), everything)
+    if mode == BROADCAST:
+        return dict.fromkeys(range(new), sources[0].items)
+    if mode != SPLIT:
+        msg = f"unknown mode of operator state; operator={sources[0].operator_uid} mode={mode}"
+        raise CorruptStateError(msg)
+    if old == new:
+        return {source.slot: source.items for source in sources}
+    dealt = {slot: everything[slot::new] for slot in range(new)}
+    return {slot: items for slot, items in dealt.items() if items}
+
+
+def _assign_spools(
+    committables: Iterable[SinkCommittable], parallelism: int
+) -> dict[int, list[SinkCommittable]]:
+    assigned: dict[int, list[SinkCommittable]] = defaultdict(list)
+    for pending in sorted(committables, key=lambda c: (c.checkpoint_id, c.spool_id)):
+        assigned[owner_of_spool(pending.spool_id, parallelism)].append(pending)
+    return assigned

@@ -46,6 +46,7 @@ _T = TypeVar("_T")
 _ACCESS_ERRNOS: Final = frozenset(
     {
         errno.EACCES,
+        errno.ENOENT,
         errno.EPERM,
         errno.EROFS,
         errno.ENOTDIR,
@@ -65,14 +66,20 @@ _PARENT_ATTEMPTS: Final = 16
 
 
 @contextlib.contextmanager
-def mapped_os_errors(uri: str) -> Iterator[None]:
-    """Turn OSError into the storage errors; ``uri`` is what was accessed."""
+def mapped_os_errors(uri: str, *, reads: bool = False) -> Iterator[None]:
+    """Turn OSError into the storage errors.
+
+    Args:
+        uri: what is accessed.
+        reads: an object is read, so that a missing file means a missing object; while writing it
+            means a directory that cannot be made.
+    """
     try:
         yield
-    except FileNotFoundError as error:
-        msg = f"object does not exist; uri={uri}"
-        raise ObjectMissingError(msg) from error
     except OSError as error:
+        if reads and isinstance(error, FileNotFoundError):
+            msg = f"object does not exist; uri={uri}"
+            raise ObjectMissingError(msg) from error
         reason = f"uri={uri} errno={errno.errorcode.get(error.errno or 0, 'unknown')}"
         if error.errno in _ACCESS_ERRNOS:
             msg = f"directory refuses access, check state.checkpoints.dir and its mount; {reason}"
@@ -124,12 +131,15 @@ class FileStore:
 
     def get(self, path: str) -> bytes:
         """Read an object."""
-        with mapped_os_errors(self._uri(path)):
+        with mapped_os_errors(self._uri(path), reads=True):
             return self._target(path).read_bytes()
 
     def get_file(self, path: str, target: Path) -> ContentDigest:
         """Copy an object into a new local file."""
-        with mapped_os_errors(self._uri(path)), self._target(path).open("rb", 0) as source:
+        with (
+            mapped_os_errors(self._uri(path), reads=True),
+            self._target(path).open("rb", 0) as source,
+        ):
             return write_new_file(target, lambda file: copy_with_digest(source, file))
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -191,8 +201,7 @@ class FileStore:
                     raise
             else:
                 break
-        with contextlib.suppress(FileNotFoundError):  # somebody has already deleted the object
-            _sync_directory(target.parent)
+        _sync_directory(target.parent)
 
     def _remove_empty(self, directory: Path) -> Path:
         """Remove ``directory`` and parents that are empty; return the first that stays."""
@@ -251,7 +260,11 @@ def _make_parents(directory: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    """Make the entries of a directory durable; if it is gone, its removal."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return _sync_directory(directory.parent)
     try:
         os.fsync(descriptor)
     finally:

@@ -25,6 +25,8 @@ def check_guarantees(store: ObjectStore) -> None:
     unique = uuid.uuid4().hex
     path = f"{PROBE_DIR}/{unique}"
     first, second = unique.encode(), uuid.uuid4().hex.encode()
+    # A read comes first: what it meets (no bucket, wrong key, no answer) is said once, not thrice.
+    _require(_is_missing(store, path), store, "an object is there that nobody wrote")
     try:
         store.create(path, first)
         _require(_is_refused(store, path, second), store, "conditional create is not honoured")

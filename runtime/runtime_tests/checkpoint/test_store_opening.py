@@ -1,0 +1,89 @@
+"""From a URI and options to a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.checkpoint.storage import open_store
+from headrace.checkpoint.storage.s3 import S3Settings
+from headrace.errors import InvalidConfigError
+
+
+@pytest.mark.parametrize(
+    ("uri", "root_uri"),
+    [
+        ("file:///var/checkpoints", "file:///var/checkpoints"),
+        ("file:///with%20space/x", "file:///with%20space/x"),
+        ("s3://bucket/some/prefix", "s3://bucket/some/prefix"),
+        ("s3a://bucket/prefix/", "s3://bucket/prefix"),
+        ("s3://bucket", "s3://bucket"),
+    ],
+)
+def test_supported_uris_open_without_a_connection(uri: str, root_uri: str) -> None:
+    assert root_uri == open_store(uri, {}).root_uri
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "hdfs://namenode/checkpoints",
+        "abfs://container@account/x",
+        "gs://bucket/x",
+        "/no/scheme",
+        "relative",
+        "",
+        "file://host/path",
+        "file:relative",
+        "file:///a/../b",
+        "s3:///prefix",
+        "s3://bucket/a//b",
+        "s3://bucket/prefix?versionId=1",
+    ],
+)
+def test_other_uris_are_refused_with_the_option_and_what_is_supported(uri: str) -> None:
+    with pytest.raises(InvalidConfigError) as caught:
+        open_store(uri, {})
+    message = str(caught.value)
+    assert "state.checkpoints.dir" in message
+    assert "supported=file://,s3://" in message
+    assert f"uri={uri}" in message
+
+
+def test_s3_options_are_read_by_flinks_keys() -> None:
+    options = {
+        "s3.endpoint": "http://minio:9000",
+        "s3.path.style.access": "TRUE",
+        "s3.access-key": "key",
+        "s3.secret-key": "secret",
+        "s3.region": "eu-central-1",
+        "state.backend": "rocksdb",
+    }
+    expected = S3Settings("http://minio:9000", True, "key", "secret", None, "eu-central-1")
+    assert expected == S3Settings.from_options(options)
+
+
+def test_secrets_are_not_printed() -> None:
+    settings = S3Settings(access_key="key", secret_key="hush", session_token="hush")
+    assert "hush" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"s3.endpoit": "x"}, r"option=s3\.endpoit known=s3\.endpoint"),
+        ({"s3.access-key": "x"}, r"s3\.access-key and s3\.secret-key"),
+        ({"s3.secret-key": "x"}, r"s3\.access-key and s3\.secret-key"),
+        ({"s3.path.style.access": "yes"}, r"option=s3\.path\.style\.access value=yes"),
+    ],
+)
+def test_wrong_s3_options_are_refused_by_name(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidConfigError, match=message):
+        open_store("s3://bucket/x", options)
+
+
+def test_a_malformed_endpoint_is_refused_at_first_use(tmp_path: Path) -> None:
+    store = open_store("s3://bucket/x", {"s3.endpoint": "no scheme", "s3.region": "us-east-1"})
+    with pytest.raises(InvalidConfigError, match=r"s3\.endpoint"):
+        store.get("a")
