@@ -77,7 +77,7 @@ types: setup ## Static types, strict.
 
 layers: setup ## Who may import whom.
 	$(call say,import-linter)
-	@$(BIN)/lint-imports $(if $(VERBOSE),--verbose)
+	@$(BIN)/lint-imports --no-logo $(if $(VERBOSE),--verbose)
 
 generated: setup ## Fail when generated files differ from their sources.
 	$(call say,Generated files: crds/ and docs/configuration.md)
