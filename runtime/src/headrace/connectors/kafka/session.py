@@ -59,6 +59,9 @@ _LIBRDKAFKA_DEFAULTS: Final[Mapping[str, str]] = {
     # bootstrapped again behind our back (that leaves stale coordinators in its cache, on which
     # calls wait for ever): a stalled session is replaced, which does the same.
     "reconnect.backoff.max.ms": "1000",
+    # Connect at once: on demand, the first connection may wait for a timer of a second, which is
+    # most of what a take-over costs (6 ms instead of up to 1,060).
+    "enable.sparse.connections": "false",
     "metadata.recovery.strategy": "none",
     "log_level": SILENT,
     "queue.buffering.max.messages": "200000",
@@ -228,17 +231,23 @@ class TransactionSession:
             time = max(0, timestamp_ms)
             while True:
                 try:
-                    produce(
-                        other_topic or topic,
-                        value,
-                        key,
-                        partition,
-                        timestamp=time,
-                        headers=[*headers] if headers else None,
-                    )
+                    # By position: half the time of keywords.
+                    if headers is None:
+                        produce(other_topic or topic, value, key, partition, None, None, time)
+                    else:
+                        produce(
+                            other_topic or topic,
+                            value,
+                            key,
+                            partition,
+                            None,
+                            None,
+                            time,
+                            [*headers],
+                        )
                     break
                 except BufferError:
-                    self._producer.poll(0.1)
+                    self._producer.poll(0.01)
                     self._check(deadline)
         self._producer.poll(0)
         self._check(deadline)
