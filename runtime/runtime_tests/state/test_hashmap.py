@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.errors import CorruptStateError, LocalStorageError
+from headrace.errors import CorruptStateError, InvalidConfigError, LocalStorageError
 from headrace.state.hashmap.row_file import read_row_file, write_row_file
 
 from .bench_of_state import StateBench
@@ -64,3 +64,15 @@ def test_the_size_of_the_state_follows_what_is_in_it(tmp_path) -> None:
     bench.backend.flush()
     empty = bench.backend.metrics()
     assert (empty["hashmap.entries"], empty["hashmap.bytes"]) == (0, 0)
+
+
+def test_a_state_that_nears_its_limit_warns_once_and_then_fails_by_name(tmp_path, caplog) -> None:
+    bench = StateBench.open("hashmap", tmp_path, memory_bytes=1_000_000)
+    bench.put({f"key-{number}": number for number in range(3400)})
+    bench.backend.flush()
+    bench.put({"one": 1})
+    bench.backend.flush()
+    assert [record.args[0] for record in caplog.records] == ["counter"]
+    with pytest.raises(InvalidConfigError, match="has outgrown the in-memory backend") as failed:
+        bench.put({f"more-{number}": number for number in range(3000)})
+    assert "operator=counter" in str(failed.value)

@@ -48,7 +48,7 @@ class JobState(RuleBasedStateMachine):
                 Path(self.directory.name),
                 key_groups=key_group_range_of_slot(slot, parallelism, MAX_PARALLELISM),
                 sources=self.sources,
-                memory_bytes=1 << 16,
+                options={"headrace.state.cache.fraction": "0.0005"},
             )
             for slot in range(parallelism)
         ]

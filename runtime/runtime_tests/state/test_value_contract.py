@@ -22,8 +22,10 @@ from headrace.serialization.types import (
 
 from .bench_of_state import MAX_PARALLELISM
 
-TINY_BYTES = 1 << 15
-"""Room for a few entries: almost every access misses."""
+TINY_CACHE = {"headrace.state.cache.fraction": "0.001"}
+"""16 KiB, room for some forty entries: most accesses miss."""
+
+SMALL_CACHE = {"headrace.state.cache.fraction": "0.02"}
 
 
 def stored_rows(bench, name: str = "count") -> list[tuple[bytes, bytes]]:
@@ -59,7 +61,7 @@ def test_a_cleared_value_is_none_and_its_row_is_gone(make_bench) -> None:
 
 
 def test_many_short_lived_keys_leave_no_row_behind(make_bench) -> None:
-    bench = make_bench(memory_bytes=TINY_BYTES)
+    bench = make_bench(options=TINY_CACHE)
     state = bench.values()
     for number in range(2000):
         bench.select(f"key-{number}")
@@ -103,13 +105,13 @@ def test_keys_equal_in_python_but_of_other_types_have_their_own_state(make_bench
     assert found == list(range(len(keys)))
 
 
-@pytest.mark.parametrize("memory_bytes", [TINY_BYTES, 16 << 20])
+@pytest.mark.parametrize("options", [TINY_CACHE, {}], ids=["tiny", "roomy"])
 @pytest.mark.parametrize("seed", range(3))
 def test_random_reads_writes_and_clears_agree_with_a_dict(
-    make_bench, memory_bytes: int, seed: int
+    make_bench, options: dict[str, str], seed: int
 ) -> None:
     rng = random.Random(seed)
-    bench = make_bench(memory_bytes=memory_bytes)
+    bench = make_bench(options=options)
     state = bench.values()
     model: dict[str, int] = {}
     for step in range(6000):
@@ -132,7 +134,7 @@ def test_random_reads_writes_and_clears_agree_with_a_dict(
 
 
 def test_a_tiny_cache_stays_tiny(make_bench) -> None:
-    bench = make_bench(memory_bytes=200_000)
+    bench = make_bench(options=SMALL_CACHE)
     bench.put({f"key-{number}": number for number in range(5000)})
     metrics = bench.backend.metrics()
     assert metrics["stateCacheBytes"] <= metrics["stateCacheBudgetBytes"]
@@ -142,7 +144,7 @@ def test_a_tiny_cache_stays_tiny(make_bench) -> None:
 
 
 def test_values_that_grow_under_their_keys_do_not_outgrow_the_cache(make_bench) -> None:
-    bench = make_bench(memory_bytes=1 << 20)
+    bench = make_bench(options=SMALL_CACHE)
     state = bench.values("items", ListType(STRING))
     for step in range(40):
         for key in range(20):

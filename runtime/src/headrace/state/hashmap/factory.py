@@ -8,6 +8,7 @@ from headrace.errors import CorruptStateError
 from headrace.state.backend import CachedStateBackend
 from headrace.state.hashmap.row_file import SUFFIX, read_row_file
 from headrace.state.hashmap.storage import HashmapStorage
+from headrace.state.options import check_known, object_cache_bytes
 from headrace.state.rows import key_group_of
 from headrace.state.schemas import check_key_type, merge_schemas
 
@@ -27,13 +28,15 @@ class HashmapBackendFactory:
         """Open a backend; see the protocol. All rows are read into memory."""
         check_key_type(sources, config.key_serializer, config.operator_uid)
         schemas = merge_schemas(sources, config.operator_uid)
-        storage = HashmapStorage()
+        check_known(config.options)
+        cache_bytes = object_cache_bytes(config.options, config.managed_memory_bytes)
+        rows_bytes = config.managed_memory_bytes - cache_bytes
+        storage = HashmapStorage(rows_bytes, config.operator_uid)
         for source in sources:
             kept = source.key_group_range.intersection(config.key_group_range)
             if kept is not None:
                 _read(source, kept, storage)
-        # Half for objects; the rows themselves grow with the state, whatever the budget says.
-        return CachedStateBackend(config, storage, schemas, config.managed_memory_bytes // 2)
+        return CachedStateBackend(config, storage, schemas, cache_bytes)
 
 
 def _read(source: RestoreSource, kept: KeyGroupRange, storage: HashmapStorage) -> None:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from headrace.config.options import state as options
-from headrace.config.registry import OPTIONS
 from headrace.errors import InvalidConfigError
+from headrace.state.options import check_known, object_cache_bytes, read_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from headrace.config.option import Option
-
-T = TypeVar("T")
-
-_PREFIXES: Final = ("state.backend.", "headrace.state.")
 
 _BLOCK_CACHE_UNMANAGED: Final = 256 << 20
 """Block cache when memory is not managed and no size is given; Flink's 8 MB is far too small."""
@@ -70,65 +64,50 @@ def parse_settings(given: Mapping[str, str], managed_memory_bytes: int) -> Rocks
     Raises:
         InvalidConfigError: an unknown key below our prefixes, or a value that cannot be honoured.
     """
-    _check(given)
-    cache_bytes = int(managed_memory_bytes * _read(given, options.CACHE_SIZE))
-    fixed = _read(given, options.FIXED_PER_SLOT)
+    check_known(given)
+    _check_settable(given)
+    cache_bytes = object_cache_bytes(given, managed_memory_bytes)
+    fixed = read_option(given, options.FIXED_PER_SLOT)
     native = managed_memory_bytes - cache_bytes if fixed is None else fixed
-    write_buffer_bytes = _read(given, options.WRITE_BUFFER_SIZE)
-    if _read(given, options.MANAGED):
-        ratio = _read(given, options.WRITE_BUFFER_RATIO)
+    write_buffer_bytes = read_option(given, options.WRITE_BUFFER_SIZE)
+    if read_option(given, options.MANAGED):
+        ratio = read_option(given, options.WRITE_BUFFER_RATIO)
         block_cache = int(native * (3 - ratio) / 3)
         memtables = int(native * 2 * ratio / 3)
         # A memtable that takes large steps would pass the common bound almost empty (FLINK-19710).
         arena = min(write_buffer_bytes, memtables) // _ARENA_PARTS
     else:
-        block_cache = _read(given, options.BLOCK_CACHE_SIZE) or _BLOCK_CACHE_UNMANAGED
+        block_cache = read_option(given, options.BLOCK_CACHE_SIZE) or _BLOCK_CACHE_UNMANAGED
         memtables = None
         arena = write_buffer_bytes // _ARENA_PARTS
-    style = _read(given, options.COMPACTION_STYLE)
-    bloom_bits: float = _read(given, options.BLOOM_BITS)
+    style = read_option(given, options.COMPACTION_STYLE)
+    bloom_bits: float = read_option(given, options.BLOOM_BITS)
     return RocksDBSettings(
         object_cache_bytes=cache_bytes,
         block_cache_bytes=block_cache,
         memtables_bytes=memtables,
         arena_block_bytes=max(4096, min(1 << 20, arena)),
-        block_bytes=_read(given, options.BLOCK_SIZE),
+        block_bytes=read_option(given, options.BLOCK_SIZE),
         write_buffer_bytes=write_buffer_bytes,
-        write_buffers=_read(given, options.WRITE_BUFFER_COUNT),
-        write_buffers_to_merge=_read(given, options.WRITE_BUFFER_MERGE),
+        write_buffers=read_option(given, options.WRITE_BUFFER_COUNT),
+        write_buffers_to_merge=read_option(given, options.WRITE_BUFFER_MERGE),
         universal_compaction=style is options.CompactionStyle.UNIVERSAL,
-        target_file_bytes=_read(given, options.TARGET_FILE_SIZE),
-        level_base_bytes=_read(given, options.LEVEL_BASE_SIZE),
-        dynamic_levels=_read(given, options.DYNAMIC_LEVELS),
-        threads=_read(given, options.THREADS),
-        open_files=_read(given, options.OPEN_FILES),
-        bloom_bits=round(bloom_bits) if _read(given, options.BLOOM_FILTER) else None,
+        target_file_bytes=read_option(given, options.TARGET_FILE_SIZE),
+        level_base_bytes=read_option(given, options.LEVEL_BASE_SIZE),
+        dynamic_levels=read_option(given, options.DYNAMIC_LEVELS),
+        threads=read_option(given, options.THREADS),
+        open_files=read_option(given, options.OPEN_FILES),
+        bloom_bits=round(bloom_bits) if read_option(given, options.BLOOM_FILTER) else None,
     )
 
 
-def _check(given: Mapping[str, str]) -> None:
-    known = {key for option in OPTIONS for key in option.keys}
-    for key in given:
-        if key.startswith(_PREFIXES) and key not in known:
-            msg = f"no such option of the state backend, check its spelling; key={key}"
-            raise InvalidConfigError(msg)
-    if _read(given, options.HIGH_PRIORITY_RATIO) != options.HIGH_PRIORITY_RATIO.default:
+def _check_settable(given: Mapping[str, str]) -> None:
+    if read_option(given, options.HIGH_PRIORITY_RATIO) != options.HIGH_PRIORITY_RATIO.default:
         raise _cannot_set(options.HIGH_PRIORITY_RATIO.key)
-    if _read(given, options.LOG_LEVEL) is not options.LOG_LEVEL.default:
+    if read_option(given, options.LOG_LEVEL) is not options.LOG_LEVEL.default:
         raise _cannot_set(options.LOG_LEVEL.key)
 
 
 def _cannot_set(key: str) -> InvalidConfigError:
     msg = f"RocksDB's Python binding cannot set this option, remove it; key={key}"
     return InvalidConfigError(msg)
-
-
-def _read(given: Mapping[str, str], option: Option[T]) -> T:
-    text = next((given[key] for key in option.keys if key in given), None)
-    if text is None:
-        return option.default
-    try:
-        return option.type.parse(text)
-    except ValueError as error:
-        msg = f"expected {option.type.accepts}: {error}; key={option.key} value={text!r}"
-        raise InvalidConfigError(msg) from error
