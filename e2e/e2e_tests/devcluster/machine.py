@@ -1,47 +1,44 @@
-"""Takes stock of the machine, to show that a cluster leaves nothing behind."""
+"""Takes stock of the machine, to show that clusters leave nothing behind.
+
+Clusters of other directories may come and go meanwhile (a developer's own, another test run):
+what carries their names is left out. A network namespace without a process is held by a mount or
+by a file in ``/run/netns``, so both are looked at.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from headrace_devcluster.cgroups import belongs_to, observe_hierarchies
+from headrace_devcluster.cgroups import observe_hierarchies
 from headrace_devcluster.layout import CGROUP_PREFIX, Layout
 from headrace_devcluster.processes import PROC
 
+_NAMED = re.compile(rf"(?:hr-|{CGROUP_PREFIX}[a-z0-9-]+-)([0-9a-f]{{8}})\b")
+"""A link or control group of a cluster, with the cluster's identity."""
 
-def _output(*command: str) -> frozenset[str]:
+
+def _output(*command: str) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return frozenset(line.strip() for line in done.stdout.splitlines())
+    return [line.strip() for line in done.stdout.splitlines()]
 
 
-def _namespaces(kind: str) -> frozenset[str]:
-    """The namespaces of one kind that any process is in."""
-    found = set()
-    for entry in PROC.iterdir():
-        try:
-            if entry.name.isdigit():
-                found.add(str((entry / "ns" / kind).readlink()))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return frozenset(found)
-
-
-def _processes_of_clusters() -> frozenset[str]:
-    """Processes in the control group of any cluster, and any that only clusters run."""
-    found = set()
+def _processes(layouts: list[Layout]) -> Iterable[str]:
+    """Processes in a cluster's control group, or with its directory on their command line."""
+    marks = [layout.cgroup for layout in layouts] + [f"{layout.directory}/" for layout in layouts]
     for entry in PROC.iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            group = (entry / "cgroup").read_text()
-            command = (entry / "cmdline").read_text().replace("\0", " ")
-        except (FileNotFoundError, ProcessLookupError):
+            command = (entry / "cmdline").read_text(errors="replace").replace("\0", " ")
+            text = (entry / "cgroup").read_text() + command
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-        if CGROUP_PREFIX in group or command.startswith(("containerd", "unshare", "nsenter")):
-            found.add(f"{entry.name} {command}")
-    return frozenset(found)
+        if any(mark in text for mark in marks):
+            yield f"{entry.name} {command}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,6 @@ class Inventory:
 
     processes: frozenset[str]
     mounts: frozenset[str]
-    network_namespaces: frozenset[str]
-    process_namespaces: frozenset[str]
     links: frozenset[str]
     addresses: frozenset[str]
     routes: frozenset[str]
@@ -60,30 +55,39 @@ class Inventory:
     settings: frozenset[str]
 
     @classmethod
-    def take(cls, root: Path) -> Inventory:
-        """Looks at the machine; ``root`` is the directory of the clusters in question."""
-        groups = {
+    def take(cls, root: Path, *names: str) -> Inventory:
+        """Looks at the machine.
+
+        Args:
+            root: Directory of the clusters in question.
+            names: The clusters in question.
+        """
+        layouts = [Layout(name, root) for name in names]
+        own = {layout.identity for layout in layouts}
+
+        def ours(lines: Iterable[str]) -> frozenset[str]:
+            """Leaves out what another cluster's name is on."""
+            return frozenset(line for line in lines if set(_NAMED.findall(line)) <= own)
+
+        groups = [
             str(group)
             for tree in observe_hierarchies()
             for group in tree.mount.glob(f"{CGROUP_PREFIX}*")
-        }
-        places = (root, Path("/run/headrace-mount-points"), Path("/run/netns"))
-        fixed = ("/var/lib/cni", "/var/lib/kubelet", "/var/log/containers", "/var/log/pods")
-        files = {str(path) for path in fixed if Path(path).exists()}
-        files |= {str(path) for place in places if place.exists() for path in place.rglob("*")}
+        ]
+        files = {str(path) for path in Path("/run").glob("netns/*")}
+        files |= {str(path) for layout in layouts for path in [layout.directory] if path.exists()}
         watched = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
-        settings = {f"{name}={(PROC / 'sys' / name).read_text().strip()}" for name in watched}
         return cls(
-            processes=_processes_of_clusters(),
+            processes=frozenset(_processes(layouts)),
             mounts=frozenset((PROC / "self/mounts").read_text().splitlines()),
-            network_namespaces=_namespaces("net"),
-            process_namespaces=_namespaces("pid"),
-            links=_output("ip", "-brief", "link"),
-            addresses=_output("ip", "-brief", "address"),
-            routes=_output("ip", "route", "show", "table", "all"),
-            groups=frozenset(groups),
+            links=ours(_output("ip", "-brief", "link")),
+            addresses=ours(_output("ip", "-brief", "address")),
+            routes=ours(_output("ip", "route", "show", "table", "all")),
+            groups=ours(groups),
             files=frozenset(files),
-            settings=frozenset(settings),
+            settings=frozenset(
+                f"{name}={(PROC / 'sys' / name).read_text().strip()}" for name in watched
+            ),
         )
 
     def added_since(self, before: Inventory) -> dict[str, frozenset[str]]:
@@ -93,15 +97,3 @@ class Inventory:
             for field in fields(self)
         }
         return {kind: entries for kind, entries in added.items() if entries}
-
-
-def members_of(layout: Layout) -> list[int]:
-    """Process ids in a cluster's control group."""
-    found = []
-    for entry in PROC.iterdir():
-        try:
-            if entry.name.isdigit() and belongs_to((entry / "cgroup").read_text(), layout.cgroup):
-                found.append(int(entry.name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found

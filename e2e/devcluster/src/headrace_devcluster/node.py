@@ -141,7 +141,8 @@ def _find_in_node(holder: ProcessId, number: int) -> ProcessId | None:
                 and (entry / "ns/pid").readlink() == namespace
             ):
                 return observe_process(int(entry.name))
-        except (FileNotFoundError, ProcessLookupError):
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            # It ended meanwhile, or it is outside of this container.
             continue
     return None
 
