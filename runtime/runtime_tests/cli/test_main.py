@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -18,7 +19,8 @@ from headrace.cli.commands import (
     load_command,
 )
 from headrace.cli.main import build_app
-from headrace.cli.plan_program import plan_program
+from headrace.cli.programs import plan_program, run_program
+from headrace.datastream.execution import ProgramContext
 from headrace.errors import InvalidProgramError
 
 EXTRAS = {"kopf": "operator", "confluent_kafka": "kafka"}
@@ -171,7 +173,7 @@ def test_a_program_is_planned_without_running_its_job(tmp_path, capsys):
     program = tmp_path / "job.py"
     program.write_text(PROGRAM)
 
-    (text,) = plan_program(program, ["my job"])
+    (text,) = plan_program(program, ["my job"], {})
 
     plan = json.loads(text)
     assert plan["name"] == "my job"
@@ -187,9 +189,37 @@ def test_a_program_without_execute_cannot_be_planned(tmp_path):
     program.write_text("print('hello')")
 
     with pytest.raises(InvalidProgramError, match="without running a job"):
-        plan_program(program, [])
+        plan_program(program, [], {})
 
 
 def test_a_missing_program_is_named(tmp_path):
     with pytest.raises(InvalidProgramError, match=r"cannot be read; program=.*absent\.py"):
-        plan_program(tmp_path / "absent.py", [])
+        plan_program(tmp_path / "absent.py", [], {})
+
+
+def test_options_come_from_a_file(tmp_path):
+    program, conf = tmp_path / "job.py", tmp_path / "headrace.conf"
+    program.write_text(PROGRAM)
+    conf.write_text("parallelism.default: 4\nstate.checkpoints.dir: /tmp/x\n")
+
+    result = run("plan", "--conf", str(conf), str(program), "my job")
+
+    assert result.exit_code == 0
+    plan = json.loads(result.stdout)
+    assert (plan["name"], plan["parallelism"]) == ("my job", 4)
+    assert plan["options"]["execution.checkpointing.dir"] == "file:///tmp/x"
+
+
+def test_a_program_runs_inside_its_surroundings(tmp_path):
+    """What the program executes reaches the given executor, and its own globals stay its own."""
+    program = tmp_path / "job.py"
+    program.write_text(PROGRAM)
+    jobs = []
+
+    def execute(job_graph, configuration, env, /):
+        jobs.append(job_graph.name)
+
+    run_program(program, ["ran"], ProgramContext(execute_job=execute))
+
+    assert jobs == ["ran"]
+    assert str(tmp_path) not in sys.path

@@ -19,6 +19,7 @@ from headrace.cli.commands import (
     installed_extras,
     load_command,
 )
+from headrace.config.file import read_settings
 from headrace.config.registry import OPTIONS
 from headrace.errors import HeadraceError
 
@@ -54,6 +55,7 @@ def build_app(
     )
     app.command("version")(version)
     app.command("config")(config)
+    app.command("run", context_settings=_PASS_ALL)(run)
     app.command("plan", context_settings=_PASS_ALL)(plan)
     app.command("driver")(driver)
     called = next((word for word in arguments if not word.startswith("-")), None)
@@ -114,15 +116,30 @@ def _described(option: Option[object]) -> str:
     return "\n".join(lines)
 
 
-def plan(
-    context: typer.Context,
-    program: Annotated[Path, typer.Argument(help="A program that ends in env.execute().")],
-) -> None:
-    """Show how a program would run, as JSON, without running it."""
-    from headrace.cli.plan_program import plan_program  # noqa: PLC0415 - loads the job API
+ProgramFile = Annotated[Path, typer.Argument(help="A program that ends in env.execute().")]
+SettingsFile = Annotated[
+    Path | None, typer.Option("--conf", help="Options, one 'key: value' a line.")
+]
 
-    for text in plan_program(program, context.args):
+
+def run(context: typer.Context, program: ProgramFile, conf: SettingsFile = None) -> None:
+    """Run a program on this machine, with options from a file."""
+    from headrace.cli.programs import run_program  # noqa: PLC0415 - loads the job API
+    from headrace.datastream.execution import ProgramContext  # noqa: PLC0415
+
+    run_program(program, context.args, ProgramContext(settings=_settings(conf)))
+
+
+def plan(context: typer.Context, program: ProgramFile, conf: SettingsFile = None) -> None:
+    """Show how a program would run, as JSON, without running it."""
+    from headrace.cli.programs import plan_program  # noqa: PLC0415 - loads the job API
+
+    for text in plan_program(program, context.args, _settings(conf)):
         sys.stdout.write(f"{text}\n")
+
+
+def _settings(conf: Path | None) -> dict[str, str]:
+    return {} if conf is None else read_settings(conf)
 
 
 def driver(

@@ -18,7 +18,8 @@ _INTRODUCTION: Final = """\
 
 Options keep Flink's keys and notations: durations as `30 s`, `1 min` or plain milliseconds, sizes
 as `64mb` in powers of 1024. They stand in `spec.config` of a StreamJob, in a file of `key: value`
-lines, or in the program (`Configuration.set_string`, `env.enable_checkpointing`, ...).
+lines (`headrace run --conf FILE job.py`, `Configuration.from_file`), or in the program
+(`Configuration.set_string`, `env.enable_checkpointing`, ...).
 Later layers win: default, file, `spec.config`, program; `spec.parallelism` wins over all.
 An unknown key is refused, and the nearest known one is named. Older keys of Flink are accepted, but
 one option may not be set to two values through two keys.
