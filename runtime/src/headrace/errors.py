@@ -19,6 +19,7 @@
     ├── EpochAbortedError         fail over: one epoch failed and was abandoned
     ├── LocalStorageError         fail over: the local disk of working state failed or is full
     ├── SlotLostError             fail over: a slot process went away
+    ├── DriverLostError           start a new driver: Spark's JVM went away
     └── InternalError             report: an invariant of Headrace itself does not hold
 
 Messages are lower case, state one fact, put values last as ``key=value`` and name the next step.
@@ -143,6 +144,12 @@ class LocalStorageError(HeadraceError):
     """Working state on local disk cannot be written or read; checkpoints are not affected."""
 
     kind = "LocalStorageFailed"
+
+
+class DriverLostError(HeadraceError):
+    """The driver's JVM is gone: this process cannot go on, a new driver can."""
+
+    kind = "DriverLost"
 
 
 class SourceUnavailableError(HeadraceError):

@@ -35,8 +35,8 @@ from headrace.driver.job_master import JobMaster
 from headrace.driver.restart import restart_strategy
 from headrace.driver.settings import JobSettings
 from headrace.driver.status import StatusBoard
-from headrace.engine.session import SessionSettings, start_session, stop_session
-from headrace.errors import InvalidConfigError
+from headrace.engine.session import SessionSettings, is_alive, start_session, stop_session
+from headrace.errors import DriverLostError, HeadraceError, InternalError, InvalidConfigError
 from headrace.ids import new_job_id
 from headrace.slot.local_sinks import PRINT_CHANNEL
 from headrace.slot.settings import SlotSettings
@@ -126,7 +126,16 @@ class JobExecutor:
                 lambda output: self._deliver(output, outputs),
             )
             cleanup.enter_context(stopping_on_signals(self.master))
-            result = self.master.run()
+            try:
+                result = self.master.run()
+            except HeadraceError:
+                raise
+            except Exception as error:
+                if not is_alive(spark):
+                    msg = "Spark's JVM is gone, the driver must be started again"
+                    raise DriverLostError(msg) from error
+                msg = f"the coordinator failed: {type(error).__name__}: {error}"
+                raise InternalError(msg) from error
         return JobExecutionResult(settings.job_id, result.runtime_ms)
 
     def _session(

@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import enum
 import logging
-import threading
-from typing import TYPE_CHECKING, Final
-
-import cloudpickle
-import msgspec
+from typing import TYPE_CHECKING
 
 from headrace.checkpoint.coordinator import Instant
 from headrace.checkpoint.decisions import (
@@ -26,12 +22,6 @@ from headrace.checkpoint.decisions import (
     ResumeEpochs,
     TriggerCheckpoint,
 )
-from headrace.checkpoint.protocol.types import (
-    FORMAT_VERSION,
-    CheckpointMetadata,
-    OperatorRecord,
-)
-from headrace.checkpoint.restore import assign_restore
 from headrace.driver.events import (
     EpochFinished,
     PublishDone,
@@ -42,14 +32,11 @@ from headrace.driver.events import (
     StopRequested,
     Tick,
 )
+from headrace.driver.publishing import CheckpointPublisher
+from headrace.driver.restoring import SlotRestoration
 from headrace.driver.stream_query import StreamQuery, describe_failure
-from headrace.engine.epochs import EpochPlan, EpochRunner, empty_rows, start_slots
-from headrace.engine.pump import SlotStarter
-from headrace.engine.source_frames import build_source_frame
-from headrace.engine.source_readers import SourceLimits
-from headrace.engine.spark_log import has_commit, read_position
+from headrace.engine.epochs import EpochPlan, EpochRunner, empty_rows
 from headrace.errors import (
-    CorruptStateError,
     EpochAbortedError,
     FencedError,
     HeadraceError,
@@ -57,7 +44,6 @@ from headrace.errors import (
     ObjectExistsError,
     SlotLostError,
 )
-from headrace.failpoints import reach
 from headrace.ids import Epoch, SlotIndex
 from headrace.slot.messages import (
     Ack,
@@ -67,7 +53,6 @@ from headrace.slot.messages import (
     NotifyAborted,
     NotifyComplete,
     Output,
-    Restore,
     Restored,
     SyncDone,
 )
@@ -77,18 +62,16 @@ from headrace.slot.wire_errors import from_error_info
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pyspark.sql import DataFrame
+
     from headrace.checkpoint.contract import ClaimedGeneration
     from headrace.checkpoint.decisions import Decision
-    from headrace.checkpoint.protocol.types import SourcePosition
     from headrace.driver.events import Event, EpochReply
     from headrace.driver.parts import JobParts
     from headrace.ids import AttemptId, CheckpointId
     from headrace.slot.messages import EpochResult, FromSlot, ToSlot
 
 log = logging.getLogger(__name__)
-
-COMMIT_LOG_TIMEOUT_S: Final = 30.0
-"""Spark writes ``commits/<n>`` right after the epoch's callback has returned."""
 
 
 class Outcome(enum.Enum):
@@ -123,9 +106,11 @@ class GenerationRun:
         self._position_epoch: Epoch | None = None
         self._final_checkpoint: CheckpointId | None = None
         self._scratch = parts.settings.scratch_dir / f"generation-{claimed.generation}"
+        self._publisher = CheckpointPublisher(parts, claimed, self._scratch)
         self._restored: set[int] = set()
         self._attempts: dict[int, AttemptId] = {}
         self._watermark_ms: int | None = None
+        self._barrier_watermark_ms: int | None = None
 
     # --- life -------------------------------------------------------------------------------
 
@@ -140,11 +125,10 @@ class GenerationRun:
             log.info("the job had finished before checkpoint=%s", metadata.checkpoint_id)
             return Outcome.FINISHED
         try:
-            self._start_slots()
-            self._restore_slots()
-            if self._phase is _Phase.STOPPING:
+            rows = self._restore_slots()
+            if rows is None:
                 return Outcome.STOPPED
-            self._start_query()
+            self._start_query(rows)
             return self._loop()
         finally:
             self._stop_query()
@@ -164,114 +148,32 @@ class GenerationRun:
 
     # --- slots ------------------------------------------------------------------------------
 
-    def _start_slots(self) -> None:
-        """Have a live process for every slot, or fail with the reason."""
-        parts, settings = self._parts, self._settings
-        parallelism = self._graph.parallelism
-        service = parts.slots
-        for slot in service.live():
-            if slot >= parallelism:
-                service.drop(slot, "the job has fewer slots now")
-        live = frozenset(service.live())
-        if len(live) == parallelism:
-            return
-        parts.status.update(slots_registered=len(live))
-        starter = SlotStarter(
-            job_id=settings.job_id,
-            coordinator=f"{settings.control_host}:{service.port}",
-            live=live,
-            local_dir=settings.local_dir,
-        )
-        exchange = parts.exchange
-        post, generation = parts.post, self._generation
+    def _restore_slots(self) -> DataFrame | None:
+        """Have every slot hold the checkpoint's state.
 
-        def start() -> None:
-            error: BaseException | None = None
-            try:
-                start_slots(exchange, starter)
-            except Exception as raised:  # noqa: BLE001 - Spark reports every failure this way
-                error = raised
-            post(SlotsStarted(generation, error))
-
-        threading.Thread(target=start, name="start-slots", daemon=True).start()
-        deadline = parts.clock.monotonic_s() + settings.slot_request_timeout_s
-        while len(service.live()) < parallelism:
-            if parts.clock.monotonic_s() > deadline:
-                missing = sorted(set(range(parallelism)) - set(service.live()))
-                msg = (
-                    "not enough slots in time, check executors, their resources and their logs; "
-                    f"missing_slots={missing} timeout_s={settings.slot_request_timeout_s}"
-                )
-                raise SlotLostError(msg)
-            event = parts.next_event(timeout_s=0.2)
-            if isinstance(event, SlotsStarted) and event.generation == generation:
-                if event.error is not None:
-                    raise describe_failure(event.error)
-            elif isinstance(event, StopRequested):
-                parts.post(event)
-                return
-            parts.status.update(slots_registered=len(service.live()))
-
-    def _restore_slots(self) -> None:
-        """Send every slot its state and wait until all have taken it."""
-        metadata = self._claimed.restore
-        graph = self._graph
-        orders = self._restore_orders(metadata)
-        self._attempts = {slot: r.attempt for slot, r in self._parts.slots.live().items()}
-        for slot, order in enumerate(orders):
-            if not self._parts.slots.send(slot, order):
-                msg = f"a slot went away before it was restored; slot={slot}"
-                raise SlotLostError(msg)
+        Returns the rows of all sources, or None when the job is to stop instead.
+        """
+        restoration = SlotRestoration(self._parts, self._claimed)
+        if not restoration.start_slots():
+            return None
+        self._attempts, rows = restoration.order_restore()
         self._restored = set()
-        while len(self._restored) < graph.parallelism:
+        while len(self._restored) < self._graph.parallelism:
             self._handle(self._parts.next_event())
+            if self._phase is _Phase.STOPPING:
+                return None
+        restore = self._claimed.restore
         log.info(
             "all slots restored generation=%s checkpoint=%s slots=%s",
             self._generation,
-            metadata.checkpoint_id if metadata else None,
-            graph.parallelism,
+            restore.checkpoint_id if restore else None,
+            self._graph.parallelism,
         )
-
-    def _restore_orders(self, metadata: CheckpointMetadata | None) -> list[Restore]:
-        graph, settings = self._graph, self._settings
-        rows, shipped = build_source_frame(
-            self._parts.spark,
-            graph,
-            (settings.job_id, self._generation),
-            self._parts.exchange.representatives,
-            SourceLimits(settings.max_epoch_rows, graph.parallelism),
-        )
-        self._rows = rows
-        pickled = cloudpickle.dumps(shipped)
-        slot_settings = msgspec.msgpack.encode(settings.slots)
-        assigned = (
-            assign_restore(metadata, graph, settings.allow_non_restored_state)
-            if metadata is not None
-            else None
-        )
-        first = Epoch(metadata.source.epoch + 1 if metadata and metadata.source else 0)
-        return [
-            Restore(
-                generation=self._generation,
-                parallelism=graph.parallelism,
-                max_parallelism=graph.max_parallelism,
-                job_graph=pickled,
-                settings=slot_settings,
-                checkpoint_id=metadata.checkpoint_id if metadata else None,
-                checkpoint_generation=metadata.generation if metadata else None,
-                restored_parallelism=metadata.parallelism if metadata else None,
-                keyed=list(assigned[slot].keyed) if assigned else [],
-                operator=list(assigned[slot].operator) if assigned else [],
-                committables=list(assigned[slot].committables) if assigned else [],
-                first_epoch=first,
-                watermark_ms=metadata.watermark_ms if metadata else None,
-            )
-            for slot in range(graph.parallelism)
-        ]
+        return rows
 
     # --- epochs -----------------------------------------------------------------------------
 
-    def _start_query(self) -> None:
+    def _start_query(self, rows: DataFrame) -> None:
         parts, settings = self._parts, self._settings
         live = parts.slots.live()
         plan = EpochPlan(
@@ -294,7 +196,7 @@ class GenerationRun:
         if position is not None:
             self._position_epoch = position.epoch
         self._query = StreamQuery(self._generation, self._runner, parts.post, parts.clock)
-        self._query.start(self._rows, self._scratch, position, settings.min_epoch_s)
+        self._query.start(rows, self._scratch, position, settings.min_epoch_s)
 
     def _handle(self, event: Event) -> Outcome | None:
         match event:
@@ -380,6 +282,7 @@ class GenerationRun:
         except Exception as error:
             raise self._typed_failure(describe_failure(error)) from error
         self._parts.progress.records(results)
+        self._watermark_ms = results[0].watermark_ms
         self._phase = _Phase.FINAL_CHECKPOINT
         self._coordinator.force()
         return self._try_final_checkpoint()
@@ -451,12 +354,14 @@ class GenerationRun:
         for decision in decisions:
             match decision:
                 case TriggerCheckpoint(checkpoint_id, epoch):
+                    self._barrier_watermark_ms = self._watermark_ms
                     self._tell_slots(TriggerOrder(self._generation, checkpoint_id, epoch))
                 case ResumeEpochs():
                     if self._reply is not None:
                         self._reply.release()
                 case PublishCheckpoint():
-                    self._publish(decision)
+                    finished = decision.checkpoint_id == self._final_checkpoint
+                    self._publisher.publish(decision, self._barrier_watermark_ms, finished=finished)
                 case CompleteCheckpoint(checkpoint_id):
                     self._tell_slots(NotifyComplete(self._generation, checkpoint_id))
                     self._parts.subsume()
@@ -473,60 +378,6 @@ class GenerationRun:
         if self._phase is _Phase.FINAL_CHECKPOINT and outcome is None:
             return self._try_final_checkpoint() if self._final_checkpoint is None else None
         return outcome
-
-    def _publish(self, decision: PublishCheckpoint) -> None:
-        """Publish on a thread of its own: storage may take its time, epochs go on."""
-        generation, store, post = self._generation, self._parts.store, self._parts.post
-        parent = self._claimed.restore.checkpoint_id if self._claimed.restore else None
-        finished = decision.checkpoint_id == self._final_checkpoint
-        watermark_ms = self._watermark_ms
-
-        def publish() -> None:
-            error: BaseException | None = None
-            try:
-                position = self._read_position(decision.epoch)
-                metadata = CheckpointMetadata(
-                    format_version=FORMAT_VERSION,
-                    kind="checkpoint",
-                    job_id=self._settings.job_id,
-                    checkpoint_id=decision.checkpoint_id,
-                    generation=generation,
-                    parent=parent,
-                    created_ms=self._parts.clock.now_ms(),
-                    parallelism=self._graph.parallelism,
-                    max_parallelism=self._graph.max_parallelism,
-                    source=position,
-                    watermark_ms=watermark_ms,
-                    operators=self._operator_records(),
-                    slots=list(decision.slots),
-                    finished=finished,
-                )
-                reach("driver.before-publish")
-                store.publish(metadata)
-                reach("driver.after-publish")
-            except Exception as raised:  # noqa: BLE001 - handed to the job master's thread
-                error = raised
-            post(PublishDone(generation, decision.checkpoint_id, error))
-
-        threading.Thread(
-            target=publish, name=f"publish-{decision.checkpoint_id}", daemon=True
-        ).start()
-
-    def _read_position(self, epoch: Epoch) -> SourcePosition:
-        deadline = self._parts.clock.monotonic_s() + COMMIT_LOG_TIMEOUT_S
-        waiter = threading.Event()
-        while not has_commit(self._scratch, epoch):
-            if self._parts.clock.monotonic_s() > deadline:
-                msg = f"Spark has not logged the epoch as committed; epoch={epoch}"
-                raise CorruptStateError(msg)
-            self._parts.clock.wait(waiter, 0.02)
-        return read_position(self._scratch, epoch)
-
-    def _operator_records(self) -> list[OperatorRecord]:
-        return [
-            OperatorRecord(o.uid, o.name, o.kind.is_keyed, o.uid_is_generated)
-            for o in self._graph.operators()
-        ]
 
     def _published(self, event: PublishDone) -> Outcome | None:
         now = Instant.read(self._parts.clock)

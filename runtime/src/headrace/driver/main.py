@@ -38,7 +38,13 @@ from headrace.driver.deployment import Deployment
 from headrace.driver.execution import JobExecutor
 from headrace.driver.rest import RestServer, build_app
 from headrace.driver.status import StatusBoard
-from headrace.errors import HeadraceError, InvalidConfigError, InvalidProgramError, UserCodeError
+from headrace.errors import (
+    DriverLostError,
+    HeadraceError,
+    InvalidConfigError,
+    InvalidProgramError,
+    UserCodeError,
+)
 from headrace.ids import parse_job_id
 from headrace.slot.startup import ENV_LOG_LEVEL
 from headrace.slot.user_code import user_traceback
@@ -52,15 +58,16 @@ SCRATCH_DIR: Final = Path("/tmp/headrace-scratch")  # noqa: S108 - a volume of t
 TERMINATION_BYTES_MAX: Final = 4096
 """Kubernetes keeps no more of a termination message."""
 
+EXIT_CRASHED: Final = 70
+"""``EX_SOFTWARE``: no termination message, a new driver may go on."""
+
 TRACEBACK_CHARS_MAX: Final = 1800
 MESSAGE_CHARS_MAX: Final = 1200
 
 
 def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
     """Run a driver to its end and return the exit code."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     config = DriverConfig.model_validate_json(config_path.read_text())
     clock = SystemClock()
     board = StatusBoard(
@@ -95,12 +102,17 @@ def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
                 f"program={config.program}"
             )
             raise InvalidProgramError(msg)
+    except DriverLostError:
+        log.exception("the driver ends, the operator starts another one")
+        return EXIT_CRASHED
     except HeadraceError as error:
         log.error("the job has failed kind=%s", error.kind, exc_info=error)  # noqa: TRY400
         board.fail(JobState.FAILED, error)
     finally:
         status = board.get()
-        write_termination(status, Path(environment.get("HEADRACE_TERMINATION_LOG", TERMINATION_LOG)))
+        write_termination(
+            status, Path(environment.get("HEADRACE_TERMINATION_LOG", TERMINATION_LOG))
+        )
         rest.stop()
     return 1 if status.state is JobState.FAILED else 0
 
@@ -240,7 +252,7 @@ def main(config: Path) -> None:
         code = run_driver(config, os.environ)
     except Exception:  # noqa: BLE001 - last resort; the operator shows the log's end
         traceback.print_exc()
-        code = 70
+        code = EXIT_CRASHED
     # Threads of Spark's gateway and of gRPC must not keep a finished driver alive.
     sys.stdout.flush()
     os._exit(code)

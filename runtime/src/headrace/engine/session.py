@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.errors import InvalidConfigError
@@ -118,6 +119,15 @@ def start_session(settings: SessionSettings) -> SparkSession:
     session.sparkContext.setLogLevel(merged["spark.log.level"])
     _quieten(session)
     return session
+
+
+def is_alive(session: SparkSession) -> bool:
+    """Return whether the session's JVM answers and its context runs."""
+    context = session.sparkContext._jsc  # noqa: SLF001 - PySpark has no other way to ask
+    try:
+        return context is not None and not context.sc().isStopped()
+    except (Py4JError, OSError):
+        return False
 
 
 def stop_session() -> None:

@@ -121,9 +121,7 @@ class _SourceProgram:
         self._scope = RecordScope()
         inputs = graph.levels[1].inputs
         self._partitioners: dict[EdgeTag, ObjectPartitioner] = {
-            edge.tag: ObjectPartitioner(
-                edge, graph.parallelism, graph.max_parallelism, self._emit
-            )
+            edge.tag: ObjectPartitioner(edge, graph.parallelism, graph.max_parallelism, self._emit)
             for edge in inputs
         }
         exits = {tag: partitioner.add for tag, partitioner in self._partitioners.items()}

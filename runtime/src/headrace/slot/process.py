@@ -380,7 +380,10 @@ def tune_collector() -> None:
 
 def main() -> None:
     """Run a slot process; the first argument is a `SlotArguments` as JSON."""
-    logging.basicConfig(level=os.environ.get(ENV_LOG_LEVEL, "WARNING"), format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.basicConfig(
+        level=os.environ.get(ENV_LOG_LEVEL, "WARNING"),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
     arguments = msgspec.json.decode(sys.argv[1], type=SlotArguments)
     threading.Thread(target=_end_with, args=(arguments.executor_pid,), daemon=True).start()
     parent = arguments.local_dir or _executor_local_dir()

@@ -1,0 +1,105 @@
+"""Publication of a checkpoint: metadata put together and made durable, off the job master's thread.
+
+Storage may take its time; epochs go on meanwhile. The outcome comes back as `PublishDone`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from headrace.checkpoint.protocol.types import (
+    FORMAT_VERSION,
+    CheckpointMetadata,
+    OperatorRecord,
+)
+from headrace.driver.events import PublishDone
+from headrace.engine.spark_log import has_commit, read_position
+from headrace.errors import CorruptStateError
+from headrace.failpoints import reach
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.checkpoint.contract import ClaimedGeneration
+    from headrace.checkpoint.decisions import PublishCheckpoint
+    from headrace.checkpoint.protocol.types import SourcePosition
+    from headrace.driver.parts import JobParts
+    from headrace.ids import Epoch
+
+COMMIT_LOG_TIMEOUT_S: Final = 30.0
+"""Spark writes ``commits/<n>`` right after the epoch's callback has returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPublisher:
+    """Publishes the checkpoints of one generation.
+
+    Attributes:
+        scratch: Spark's checkpoint location of this generation, source of the offsets.
+    """
+
+    parts: JobParts
+    claimed: ClaimedGeneration
+    scratch: Path
+
+    def publish(
+        self, decision: PublishCheckpoint, watermark_ms: int | None, *, finished: bool
+    ) -> None:
+        """Begin to publish; `PublishDone` follows.
+
+        Args:
+            decision: what the coordinator decided.
+            watermark_ms: event time at the checkpoint's barrier.
+            finished: this is the final checkpoint of a job whose sources have ended.
+        """
+        store, post, generation = self.parts.store, self.parts.post, self.claimed.generation
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                metadata = self._build(decision, watermark_ms, finished=finished)
+                reach("driver.before-publish")
+                store.publish(metadata)
+                reach("driver.after-publish")
+            except Exception as raised:  # noqa: BLE001 - handed to the job master's thread
+                error = raised
+            post(PublishDone(generation, decision.checkpoint_id, error))
+
+        name = f"publish-{decision.checkpoint_id}"
+        threading.Thread(target=run, name=name, daemon=True).start()
+
+    def _build(
+        self, decision: PublishCheckpoint, watermark_ms: int | None, *, finished: bool
+    ) -> CheckpointMetadata:
+        graph, restore = self.parts.graph, self.claimed.restore
+        return CheckpointMetadata(
+            format_version=FORMAT_VERSION,
+            kind="checkpoint",
+            job_id=self.parts.settings.job_id,
+            checkpoint_id=decision.checkpoint_id,
+            generation=self.claimed.generation,
+            parent=restore.checkpoint_id if restore else None,
+            created_ms=self.parts.clock.now_ms(),
+            parallelism=graph.parallelism,
+            max_parallelism=graph.max_parallelism,
+            source=self._read_position(decision.epoch),
+            watermark_ms=watermark_ms,
+            operators=[
+                OperatorRecord(o.uid, o.name, o.kind.is_keyed, o.uid_is_generated)
+                for o in graph.operators()
+            ],
+            slots=list(decision.slots),
+            finished=finished,
+        )
+
+    def _read_position(self, epoch: Epoch) -> SourcePosition:
+        clock, waiter = self.parts.clock, threading.Event()
+        deadline = clock.monotonic_s() + COMMIT_LOG_TIMEOUT_S
+        while not has_commit(self.scratch, epoch):
+            if clock.monotonic_s() > deadline:
+                msg = f"Spark has not logged the epoch as committed; epoch={epoch}"
+                raise CorruptStateError(msg)
+            clock.wait(waiter, 0.02)
+        return read_position(self.scratch, epoch)

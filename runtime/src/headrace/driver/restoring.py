@@ -1,0 +1,166 @@
+"""Slots of a generation: started where they are missing, then restored from its checkpoint.
+
+The first half of a generation's life, before any epoch. What a slot restores is decided by
+`headrace.checkpoint.restore.assign_restore`; this module asks, orders and waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import cloudpickle
+import msgspec
+
+from headrace.checkpoint.restore import RestoreTarget, assign_restore
+from headrace.driver.events import SlotsStarted, StopRequested
+from headrace.driver.stream_query import describe_failure
+from headrace.engine.epochs import start_slots
+from headrace.engine.pump import SlotStarter
+from headrace.engine.source_frames import build_source_frame
+from headrace.engine.source_readers import SourceLimits
+from headrace.errors import SlotLostError
+from headrace.ids import Epoch
+from headrace.slot.job import WATERMARK_UID
+from headrace.slot.messages import Restore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.checkpoint.contract import ClaimedGeneration
+    from headrace.checkpoint.restore import SlotRestore
+    from headrace.driver.parts import JobParts
+    from headrace.ids import AttemptId
+
+log = logging.getLogger(__name__)
+
+
+class SlotRestoration:
+    """Brings the slots of one generation to the state of its checkpoint."""
+
+    def __init__(self, parts: JobParts, claimed: ClaimedGeneration) -> None:
+        self._parts = parts
+        self._claimed = claimed
+        self._graph = parts.graph
+
+    def start_slots(self) -> bool:
+        """Have a live process for every slot; returns False when the job is to stop instead.
+
+        Raises:
+            SlotLostError: not enough of them in time; the message says which are missing.
+            HeadraceError: Spark could not run the task that starts them.
+        """
+        parts, parallelism = self._parts, self._graph.parallelism
+        for slot in parts.slots.live():
+            if slot >= parallelism:
+                parts.slots.drop(slot, "the job has fewer slots now")
+        live = frozenset(parts.slots.live())
+        parts.status.update(slots_registered=len(live))
+        if len(live) < parallelism:
+            self._launch(live)
+        return self._wait_registered()
+
+    def _launch(self, live: frozenset[int]) -> None:
+        parts, settings = self._parts, self._parts.settings
+        starter = SlotStarter(
+            job_id=settings.job_id,
+            coordinator=f"{settings.control_host}:{parts.slots.port}",
+            live=live,
+            local_dir=settings.local_dir,
+        )
+        generation = self._claimed.generation
+
+        def start() -> None:
+            error: BaseException | None = None
+            try:
+                start_slots(parts.exchange, starter)
+            except Exception as raised:  # noqa: BLE001 - Spark reports every failure this way
+                error = raised
+            parts.post(SlotsStarted(generation, error))
+
+        threading.Thread(target=start, name="start-slots", daemon=True).start()
+
+    def _wait_registered(self) -> bool:
+        parts, parallelism = self._parts, self._graph.parallelism
+        timeout_s = parts.settings.slot_request_timeout_s
+        deadline = parts.clock.monotonic_s() + timeout_s
+        while len(parts.slots.live()) < parallelism:
+            if parts.clock.monotonic_s() > deadline:
+                missing = sorted(set(range(parallelism)) - set(parts.slots.live()))
+                msg = (
+                    "not enough slots in time, check executors, their resources and their logs; "
+                    f"missing_slots={missing} timeout_s={timeout_s}"
+                )
+                raise SlotLostError(msg)
+            event = parts.next_event()
+            if isinstance(event, StopRequested):
+                return False
+            if isinstance(event, SlotsStarted) and event.generation == self._claimed.generation:
+                if event.error is not None:
+                    raise describe_failure(event.error)
+            parts.status.update(slots_registered=len(parts.slots.live()))
+        return True
+
+    def order_restore(self) -> tuple[dict[int, AttemptId], DataFrame]:
+        """Send every slot its state.
+
+        Returns:
+            the attempt that serves each slot from now on, and the rows of all sources: what
+            sources ship to tasks is built together with what is sent to slots.
+
+        Raises:
+            IncompatibleStateError: the program does not fit the checkpoint.
+            SlotLostError: a slot went away meanwhile.
+        """
+        settings, graph = self._parts.settings, self._graph
+        rows, shipped = build_source_frame(
+            self._parts.spark,
+            graph,
+            (settings.job_id, self._claimed.generation),
+            self._parts.exchange.representatives,
+            SourceLimits(settings.max_epoch_rows, graph.parallelism),
+        )
+        pickled = cloudpickle.dumps(shipped)
+        assigned = self._assign()
+        registered = self._parts.slots.live()
+        for slot in range(graph.parallelism):
+            order = self._order(pickled, assigned[slot] if assigned else None)
+            if slot not in registered or not self._parts.slots.send(slot, order):
+                msg = f"a slot went away before it was restored; slot={slot}"
+                raise SlotLostError(msg)
+        return {slot: registered[slot].attempt for slot in range(graph.parallelism)}, rows
+
+    def _assign(self) -> tuple[SlotRestore, ...] | None:
+        metadata, graph = self._claimed.restore, self._graph
+        if metadata is None:
+            return None
+        target = RestoreTarget(
+            graph.parallelism,
+            graph.max_parallelism,
+            {operator.uid for operator in graph.operators()} | {WATERMARK_UID},
+            self._parts.settings.allow_non_restored_state,
+        )
+        plan = assign_restore(metadata, target)
+        if plan.dropped:
+            log.warning("state is left behind operators=%s", list(plan.dropped))
+        return plan.slots
+
+    def _order(self, job_graph: bytes, assigned: SlotRestore | None) -> Restore:
+        metadata, graph = self._claimed.restore, self._graph
+        first = Epoch(metadata.source.epoch + 1 if metadata and metadata.source else 0)
+        return Restore(
+            generation=self._claimed.generation,
+            parallelism=graph.parallelism,
+            max_parallelism=graph.max_parallelism,
+            job_graph=job_graph,
+            settings=msgspec.msgpack.encode(self._parts.settings.slots),
+            checkpoint_id=metadata.checkpoint_id if metadata else None,
+            checkpoint_generation=metadata.generation if metadata else None,
+            restored_parallelism=metadata.parallelism if metadata else None,
+            keyed=list(assigned.keyed) if assigned else [],
+            operator=list(assigned.operator) if assigned else [],
+            committables=list(assigned.committables) if assigned else [],
+            first_epoch=first,
+            watermark_ms=metadata.watermark_ms if metadata else None,
+        )
