@@ -1,0 +1,1 @@
+"""The operator against a real kube-apiserver and etcd; no kubelet, so tests play the node."""
