@@ -63,7 +63,16 @@ class WatermarkStrategy:
 
         Args:
             timestamp_assigner: an object, or a function (value, record timestamp) -> ms.
+
+        Raises:
+            InvalidProgramError: it is neither, or the strategy has no watermarks.
         """
+        if not self._spec.is_event_time:
+            msg = (
+                "timestamps without watermarks are not supported, begin with "
+                "WatermarkStrategy.for_monotonous_timestamps()"
+            )
+            raise InvalidProgramError(msg)
         assign = (
             timestamp_assigner.extract_timestamp
             if isinstance(timestamp_assigner, TimestampAssigner)
