@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rocksdict import Rdict
 
+from headrace.config.job_configuration import parse_options
 from headrace.errors import CorruptStateError, InternalError, InvalidConfigError, LocalStorageError
 from headrace.keygroups import KeyGroupRange
 from headrace.serialization.types import BYTES
@@ -265,6 +266,11 @@ def test_an_option_that_cannot_be_honoured_is_refused_by_name(
     with pytest.raises(InvalidConfigError, match=named) as refused:
         make_rocksdb(options={key: value})
     assert f"key={key}" in str(refused.value)
+
+
+def test_the_options_that_configuration_hands_over_give_the_documented_defaults() -> None:
+    handed_over = parse_options({}).state_backend_options()
+    assert parse_settings(handed_over, 256 * MB) == parse_settings({}, 256 * MB)
 
 
 @pytest.mark.parametrize("key", ["state.backend.type", "state.backend.rocksdb.localdir", "other.x"])
