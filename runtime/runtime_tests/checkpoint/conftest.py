@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,38 +13,48 @@ from headrace.checkpoint.storage import ObjectStore, open_store
 from headrace.checkpoint.transfer import TransferPool
 from headrace.testing.object_store import MemoryStore
 
-S3_OPTIONS = {
-    "s3.path.style.access": "true",
-    "s3.access-key": "test",
-    "s3.secret-key": "test",
-    "s3.region": "us-east-1",
-}
+BUCKET = "checkpoints"
+
+EXTERNAL_ENDPOINT = "HEADRACE_TEST_S3_ENDPOINT"
+"""Environment variable: run the S3 tests on a real service (MinIO, say) instead of moto.
+
+Its credentials are then taken from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+"""
 
 
 @pytest.fixture(scope="session")
 def s3_options() -> Iterator[dict[str, str]]:
-    """Options of a moto server with a bucket named ``checkpoints``."""
+    """Options of an S3 service with a bucket named ``checkpoints``."""
     import boto3
     from moto.server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {**S3_OPTIONS, "s3.endpoint": f"http://{host}:{port}"}
+    server: ThreadedMotoServer | None = None
+    options = {
+        "s3.path.style.access": "true",
+        "s3.access-key": os.environ.get("AWS_ACCESS_KEY_ID", "test"),
+        "s3.secret-key": os.environ.get("AWS_SECRET_ACCESS_KEY", "test"),
+        "s3.region": "us-east-1",
+    }
+    if EXTERNAL_ENDPOINT in os.environ:
+        options["s3.endpoint"] = os.environ[EXTERNAL_ENDPOINT]
+    else:
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        server.start()
+        host, port = server.get_host_and_port()
+        options["s3.endpoint"] = f"http://{host}:{port}"
     client = boto3.client(
         "s3",
         endpoint_url=options["s3.endpoint"],
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        aws_access_key_id=options["s3.access-key"],
+        aws_secret_access_key=options["s3.secret-key"],
         region_name="us-east-1",
     )
-    client.create_bucket(Bucket="checkpoints")
-    yield options
+    if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
+        client.create_bucket(Bucket=BUCKET)
     client.close()
-    server.stop()
-
-
-StoreFactory = Callable[[], ObjectStore]
+    yield options
+    if server is not None:
+        server.stop()
 
 
 @pytest.fixture(
@@ -56,7 +67,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "file":
         return open_store((tmp_path / "with space" / "checkpoints").as_uri(), {})
     options = request.getfixturevalue("s3_options")
-    return open_store(f"s3://checkpoints/{uuid.uuid4().hex}/job", options)
+    return open_store(f"s3://{BUCKET}/{uuid.uuid4().hex}/job", options)
 
 
 @pytest.fixture

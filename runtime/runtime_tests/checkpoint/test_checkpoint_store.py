@@ -545,3 +545,21 @@ def test_a_checkpoint_read_by_path_has_all_its_files(new_coordinator: Factory) -
     reader = _reader({"s3://bucket/job": job.storage})
     with pytest.raises(CorruptStateError, match=r"A\.sst size=missing"):
         reader.read_checkpoint("s3://bucket/job/chk-1")
+
+
+def test_a_job_that_starts_from_another_jobs_checkpoint_goes_on_above_its_number(
+    new_coordinator: Factory, bucket: MemoryBucket
+) -> None:
+    """Sinks record the numbers that they have published: a lower one would count as done."""
+    foreign = checkpoint(41, slots=[slot_snapshot(keyed=[keyed_handle(files=[])])])
+    job = new_coordinator()
+    claimed = job.claimed.starting_from(foreign)
+    assert (foreign, 42, None) == (claimed.restore, claimed.next_checkpoint_id, claimed.parent)
+    job.publish(claimed.next_checkpoint_id)
+    assert (42, 43) == (new_coordinator().restored, new_coordinator().claimed.next_checkpoint_id)
+
+
+def test_the_parent_of_a_claim_is_what_it_restores(new_coordinator: Factory) -> None:
+    assert new_coordinator().claimed.parent is None
+    new_coordinator().publish(1)
+    assert new_coordinator().claimed.parent == 1

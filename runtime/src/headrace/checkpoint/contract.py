@@ -6,13 +6,16 @@ it over an `ObjectStore`.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from headrace.ids import CheckpointId
 
 if TYPE_CHECKING:
     from headrace.api.driver import CheckpointSummary
     from headrace.checkpoint.protocol.types import CheckpointMetadata
-    from headrace.ids import CheckpointId, Generation
+    from headrace.ids import Generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,23 @@ class ClaimedGeneration:
         generation: the fencing number.
         restore: the checkpoint to restore, None for empty state (only when that is right).
         next_checkpoint_id: first free number.
+        parent: ``restore``'s number if it is a checkpoint of this job's own line; what every
+            checkpoint of this generation records as its parent.
     """
 
     generation: Generation
     restore: CheckpointMetadata | None
     next_checkpoint_id: CheckpointId
+    parent: CheckpointId | None
+
+    def starting_from(self, foreign: CheckpointMetadata) -> ClaimedGeneration:
+        """Return this claim with the state of a checkpoint that `read_checkpoint` has read.
+
+        Only for a job that has none of its own. Numbers go on above the foreign one: sinks record
+        the number of what they have published, pending output of ``foreign`` included.
+        """
+        number = max(self.next_checkpoint_id, CheckpointId(foreign.checkpoint_id + 1))
+        return dataclasses.replace(self, restore=foreign, next_checkpoint_id=number, parent=None)
 
 
 class CheckpointStore(Protocol):

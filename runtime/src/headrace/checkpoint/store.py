@@ -127,7 +127,7 @@ class ObjectCheckpointStore:
         _LOG.info(
             "claimed a generation; job=%s generation=%d restore=%s", self._job_id, generation, start
         )
-        return ClaimedGeneration(generation, restore, first)
+        return ClaimedGeneration(generation, restore, first, parent=start)
 
     def publish(self, metadata: CheckpointMetadata) -> None:
         """Make a checkpoint exist, then check the fence."""

@@ -163,7 +163,7 @@ class JobMaster:
         if restore is None and self._settings.restore_path is not None:
             restore = parts.store.read_checkpoint(self._settings.restore_path)
             log.info("starting from given checkpoint path=%s", self._settings.restore_path)
-            claimed = type(claimed)(claimed.generation, restore, claimed.next_checkpoint_id)
+            claimed = claimed.starting_from(restore)
         log.info(
             "generation claimed generation=%s checkpoint=%s",
             claimed.generation,

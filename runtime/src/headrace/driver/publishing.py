@@ -73,14 +73,14 @@ class CheckpointPublisher:
     def _build(
         self, decision: PublishCheckpoint, watermark_ms: int | None, *, finished: bool
     ) -> CheckpointMetadata:
-        graph, restore = self.parts.graph, self.claimed.restore
+        graph = self.parts.graph
         return CheckpointMetadata(
             format_version=FORMAT_VERSION,
             kind="checkpoint",
             job_id=self.parts.settings.job_id,
             checkpoint_id=decision.checkpoint_id,
             generation=self.claimed.generation,
-            parent=restore.checkpoint_id if restore else None,
+            parent=self.claimed.parent,
             created_ms=self.parts.clock.now_ms(),
             parallelism=graph.parallelism,
             max_parallelism=graph.max_parallelism,

@@ -130,8 +130,10 @@ class SlotSinks:
         """
         for writer in self._writer_of.values():
             self._pending.append(_Pending(writer.prepare_commit(checkpoint_id)))
-        upload = [entry.spool for entry in self._pending if entry.committable is None]
-        carried = [entry.committable for entry in self._pending if entry.committable is not None]
+        # The commit thread removes entries meanwhile, and a list that shrinks skips elements.
+        pending = list(self._pending)
+        upload = [entry.spool for entry in pending if entry.committable is None]
+        carried = [entry.committable for entry in pending if entry.committable is not None]
         return upload, carried
 
     def acked(self, checkpoint_id: CheckpointId, snapshot: SlotSnapshot) -> None:
@@ -143,7 +145,7 @@ class SlotSinks:
         held = {(c.operator_uid, c.checkpoint_id): c for c in self._acked.pop(checkpoint_id, [])}
         self._acked = {n: kept for n, kept in self._acked.items() if n > checkpoint_id}
         batch: list[_Pending] = []
-        for entry in self._pending:
+        for entry in list(self._pending):
             key = (entry.spool.operator_uid, entry.spool.checkpoint_id)
             if entry.committable is None and key in held:
                 entry.committable = held[key]
