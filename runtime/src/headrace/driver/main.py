@@ -32,6 +32,7 @@ from headrace.api.driver import (
     JobStatus,
     TerminationMessage,
 )
+from headrace.api.names import CONTAINER_EXECUTOR
 from headrace.clock import SystemClock
 from headrace.datastream.execution import ProgramContext, program_context
 from headrace.driver.deployment import Deployment
@@ -198,7 +199,7 @@ def kubernetes_conf(config: DriverConfig, host: str, pod_name: str) -> dict[str,
         "spark.kubernetes.authenticate.driver.serviceAccountName": executor.service_account,
         "spark.kubernetes.authenticate.executor.serviceAccountName": executor.service_account,
         "spark.kubernetes.executor.podTemplateFile": "/etc/headrace/executor.yaml",
-        "spark.kubernetes.executor.podTemplateContainerName": "executor",
+        "spark.kubernetes.executor.podTemplateContainerName": CONTAINER_EXECUTOR,
         "spark.kubernetes.executor.deleteOnTermination": "true",
         "spark.kubernetes.executor.request.cores": executor.cpu_request,
         "spark.kubernetes.allocation.batch.delay": "1s",
@@ -210,6 +211,7 @@ def kubernetes_conf(config: DriverConfig, host: str, pod_name: str) -> dict[str,
         # a lost executor is noticed within seconds and replaced
         "spark.executor.heartbeatInterval": "3s",
         "spark.network.timeout": "30s",
+        "spark.network.timeoutInterval": "10s",  # its default is longer than the above: refused
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
         "spark.kubernetes.driver.waitToReusePersistentVolumeClaim": "false",

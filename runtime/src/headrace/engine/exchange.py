@@ -33,15 +33,16 @@ EXCHANGE_SCHEMA: Final = StructType(
 
 def find_representatives(spark: SparkSession, parallelism: int) -> list[int]:
     """Return for each slot an int that Spark's hash partitioner sends to the partition of that index."""
+    # One task and no shuffle: an aggregation would cost a task for each shuffle partition, 200 of
+    # them, at every start of a driver.
     candidates = (
-        spark.range(0, parallelism * 64)
+        spark.range(0, parallelism * 64, 1, 1)
         .select(F.col("id").cast("int").alias("id"))
         .select("id", F.pmod(F.hash("id"), F.lit(parallelism)).alias("partition"))
-        .groupBy("partition")
-        .agg(F.min("id").alias("id"))
         .collect()
     )
-    found = {int(row["partition"]): int(row["id"]) for row in candidates}
+    # The last one in falling order, so the smallest: the same ints in every run.
+    found = {int(row["partition"]): int(row["id"]) for row in reversed(candidates)}
     if len(found) != parallelism:
         msg = f"no representative for some slots; parallelism={parallelism} found={len(found)}"
         raise InternalError(msg)
