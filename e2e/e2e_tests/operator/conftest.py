@@ -118,14 +118,29 @@ class OperatorProcess:
 
 
 @pytest.fixture
-def operator(
+def make_operator(
     operator_kubeconfig: Path, namespace: str, job_server: JobServer, tmp_path: Path
-) -> Iterator[OperatorProcess]:
-    made = OperatorProcess(operator_kubeconfig, namespace, job_server.port, tmp_path / "op.log")
-    made.start()
-    yield made
-    made.kill()
-    sys.stdout.write(made.log.read_text(encoding="utf-8")[-20_000:])
+) -> Iterator[Callable[[], OperatorProcess]]:
+    """Makes operator processes that are not started yet."""
+    made: list[OperatorProcess] = []
+
+    def make() -> OperatorProcess:
+        log = tmp_path / f"operator-{len(made)}.log"
+        made.append(OperatorProcess(operator_kubeconfig, namespace, job_server.port, log))
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.kill()
+        sys.stdout.write(process.log.read_text(encoding="utf-8")[-20_000:])
+
+
+@pytest.fixture
+def operator(make_operator: Callable[[], OperatorProcess]) -> OperatorProcess:
+    """A running operator."""
+    process = make_operator()
+    process.start()
+    return process
 
 
 class Job:
@@ -175,7 +190,10 @@ class Job:
 
     def wait_for_condition(self, condition: str, timeout_s: int = 60) -> None:
         self.kubectl(
-            "wait", f"streamjob/{self.name}", f"--for=condition={condition}", f"--timeout={timeout_s}s"
+            "wait",
+            f"streamjob/{self.name}",
+            f"--for=condition={condition}",
+            f"--timeout={timeout_s}s",
         )
 
     def wait_for_state(self, state: str, timeout_s: float = 60) -> None:

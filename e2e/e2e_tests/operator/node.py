@@ -38,7 +38,7 @@ class JobServer:
                 self.end_headers()
                 self.wfile.write(body.encode())
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_message(self, *args: object) -> None:
                 """Quiet."""
 
         self._http = ThreadingHTTPServer((DRIVER_IP, 0), Handler)
@@ -105,7 +105,9 @@ class Node:
 
     def _look(self) -> None:
         pods = self._core.list_namespaced_pod(self._namespace).items
-        drivers = [p for p in pods if (p.metadata.labels or {}).get("headrace.dev/role") == "driver"]
+        drivers = [
+            p for p in pods if (p.metadata.labels or {}).get("headrace.dev/role") == "driver"
+        ]
         self.most_at_once = max(self.most_at_once, len(drivers))
         for pod in drivers:
             if pod.metadata.uid not in self.drivers_seen:
@@ -176,5 +178,3 @@ def running_status(container: str) -> dict[str, Any]:
 def parse_events(listing: dict[str, Any]) -> dict[str, str]:
     """Return messages of events by their reason."""
     return {event["reason"]: event["message"] for event in listing["items"]}
-
-

@@ -7,6 +7,7 @@ finalizer), and a lost event costs no more than the time to the next resync.
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import secrets
 
@@ -25,6 +26,8 @@ from headrace_operator.reconcile.execute import Executor
 from headrace_operator.reconcile.supervisor import Supervisor
 from headrace_operator.resources.secrets import TOKEN_BYTES
 from headrace_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 WATCHED_KINDS = (Kind.POD, Kind.SERVICE, Kind.CONFIG_MAP)
 """Objects whose changes are noticed at once; the others are looked at with every resync."""
@@ -82,6 +85,8 @@ class Glue:
         if self._settings.metrics_port:
             disable_created_metrics()  # type: ignore[no-untyped-call] # library is untyped
             start_http_server(self._settings.metrics_port, registry=self._metrics.registry)
+        served = ",".join(self._settings.namespaces) or "all"
+        logger.info("operator is ready: namespaces=%s instance=%s", served, instance)
 
     async def stop(self, **_: object) -> None:
         """End the actors and close the connections."""
