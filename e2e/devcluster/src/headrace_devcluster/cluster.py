@@ -188,7 +188,8 @@ class Cluster:
         builder = make_builder(self._settings, self._progress)
         built = builder.build(image)
         with self._progress.step(f"Loading {tag}"):
-            import_built_image(self._holder, builder.blobs, built.manifest, tag)
+            content = self.layout.containerd_content
+            import_built_image(self._holder, content, builder.blobs, built.manifest, tag)
         return tag
 
     def images(self) -> list[str]:

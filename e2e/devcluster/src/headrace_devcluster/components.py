@@ -91,7 +91,7 @@ def build_containerd_config(plan: NodePlan) -> str:
     """Containerd's configuration: where things are, and what an unprivileged sandbox needs."""
     return dedent(f"""\
         version = 2
-        root = "{plan.layout.data}/containerd"
+        root = "{plan.layout.containerd}"
         state = "/run/containerd"
         # The default, -999, needs a capability that containers and sandboxes often withhold.
         oom_score = 0

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO
 
 from headrace.errors import InternalError
-from headrace_devcluster.blobstore import BlobStore, write_image_archive
+from headrace_devcluster.blobstore import BlobStore, read_manifest, write_image_archive
 from headrace_devcluster.errors import ClusterFailedError
 from headrace_devcluster.node import enter_command, run_in_node
 from headrace_devcluster.processes import ProcessId
@@ -56,13 +59,23 @@ def import_archive(holder: ProcessId, archive: Path) -> None:
         )
 
 
-def import_built_image(holder: ProcessId, store: BlobStore, manifest: Path, tag: str) -> None:
+def import_built_image(
+    holder: ProcessId, content: Path, store: BlobStore, manifest: Path, tag: str
+) -> None:
     """Imports one of the project's images, sending only the layers that the node lacks.
+
+    Args:
+        holder: Of the node.
+        content: containerd's directory of blobs.
+        store: Where the image is kept.
+        manifest: Its manifest there.
+        tag: Name that pods call it by.
 
     Raises:
         ClusterFailedError: containerd refused it.
     """
     present = frozenset(_run(holder, "content", "list", "--quiet").split())
+    _lend_blobs(store, manifest, content, present)
     with tempfile.TemporaryFile() as errors:
         receiver = subprocess.Popen(
             [*enter_command(holder), *_CTR, "images", "import", "-"],
@@ -84,6 +97,19 @@ def import_built_image(holder: ProcessId, store: BlobStore, manifest: Path, tag:
         raise ClusterFailedError(
             f"the image could not be imported: read containerd.log image={tag} output={reason!r}"
         )
+
+
+def _lend_blobs(store: BlobStore, manifest: Path, content: Path, present: Collection[str]) -> None:
+    """Links an image's layers into containerd's content store, so that it need not copy them.
+
+    containerd checks for a blob's file before it writes one, skips what it is sent then, and never
+    changes a file. Should it collect the link as garbage first, it writes the blob as usual; so it
+    does where the cache is on another file system.
+    """
+    for blob in read_manifest(manifest).layers:
+        if blob.digest not in present:
+            with contextlib.suppress(OSError):
+                os.link(store.blob(blob.digest), content / blob.hexadecimal)
 
 
 def _input_of(receiver: subprocess.Popen[bytes]) -> IO[bytes]:

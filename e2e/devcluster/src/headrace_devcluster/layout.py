@@ -170,6 +170,16 @@ class Layout:
         return self.directory / "data"
 
     @property
+    def containerd(self) -> Path:
+        """The container runtime's own directory: images and what containers write."""
+        return self.data / "containerd"
+
+    @property
+    def containerd_content(self) -> Path:
+        """Where containerd keeps blobs by digest."""
+        return self.containerd / "io.containerd.content.v1.content" / "blobs" / "sha256"
+
+    @property
     def identity(self) -> str:
         """Short id for names that are limited in length, unique to name and root."""
         return hashlib.sha256(str(self.directory).encode()).hexdigest()[:8]
