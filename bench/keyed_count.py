@@ -1,9 +1,8 @@
 """Throughput of a keyed count: generator ``process_element``, RocksDB, checkpoints, two executors.
 
-Prints one JSON line last: ``events_per_s`` over the measured time, ``empty_epoch_ms``, and where a record's
-time goes (``exchange``, ``decode``, ``user_code``, ``state_flush``, in nanoseconds a record). Not a test: run it
-with ``make bench NAME=keyed_count`` on a quiet machine.
-"""
+Prints one JSON line last: ``events_per_s`` over the measured time, ``empty_epoch_ms``, and where a
+record's time goes (``exchange``, ``decode``, ``user_code``, ``state_flush``, in nanoseconds a
+record). Not a test: run it with ``make bench NAME=keyed_count`` on a quiet machine."""
 
 from __future__ import annotations
 

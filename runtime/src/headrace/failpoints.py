@@ -1,10 +1,11 @@
 """Points of the checkpoint protocol at which a test can kill the process that reaches them.
 
-A crash between two given steps cannot be brought about from outside with any certainty, so the steps name
-themselves. Without the environment variable `ENV_FAILPOINTS` a point is one dict lookup in an empty dict. With
-``HEADRACE_FAILPOINTS="driver.before-publish=3"`` the third time a process reaches the point it ends itself with
-SIGKILL: nothing is flushed, no handler runs. ``point=3@/dir`` also creates ``/dir/point`` first and does nothing
-when that exists, so that the process that takes over is spared.
+A crash between two given steps cannot be brought about from outside with any certainty, so the
+steps name themselves. Without the environment variable `ENV_FAILPOINTS` a point is one dict lookup
+in an empty dict. With ``HEADRACE_FAILPOINTS="driver.before-publish=3"`` the third time a process
+reaches the point it ends itself with
+SIGKILL: nothing is flushed, no handler runs. ``point=3@/dir`` also creates ``/dir/point`` first and
+does nothing when that exists, so that the process that takes over is spared.
 
 Points: see `POINTS`. The technique is that of TiKV's fail-rs and FreeBSD's fail(9).
 """

@@ -70,7 +70,7 @@ def check_parallelism(parallelism: int, max_parallelism: int) -> None:
         ValueError: 1 <= parallelism <= max_parallelism <= 32768 does not hold.
     """
     if not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
-        msg = f"max parallelism must lie in 1..{MAX_PARALLELISM_LIMIT}; max_parallelism={max_parallelism}"
+        msg = f"max parallelism must lie in 1..{MAX_PARALLELISM_LIMIT}; got={max_parallelism}"
         raise ValueError(msg)
     if not 1 <= parallelism <= max_parallelism:
         msg = (

@@ -1,7 +1,7 @@
 """Where a driver runs: on this machine, or in a pod. Decided once per process, by the entry point.
 
-`python job.py` gets `local_deployment`; `headrace driver` sets the one that its `DriverConfig` describes
-before it runs the program, so that the same program runs unchanged in both.
+`python job.py` gets `local_deployment`; `headrace driver` sets the one that its `DriverConfig`
+describes before it runs the program, so that the same program runs unchanged in both.
 """
 
 from __future__ import annotations

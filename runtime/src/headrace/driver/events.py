@@ -1,4 +1,4 @@
-"""What can happen to a running job; every event goes through one queue to the job master's thread."""
+"""What can happen to a running job; all of it goes through one queue to one thread."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def build_settings(
     interval_ms = get(checkpointing.INTERVAL)
     if deployment.durable and (directory is None or interval_ms is None):
         missing = (checkpointing.DIRECTORY if directory is None else checkpointing.INTERVAL).key
-        msg = f"a job on a cluster needs checkpoints, set this option in spec.config; option={missing}"
+        msg = f"a job on a cluster needs checkpoints, set it in spec.config; option={missing}"
         raise InvalidConfigError(msg)
     if directory is None:
         directory = f"file://{deployment.scratch_dir}/checkpoints"

@@ -1,9 +1,9 @@
-"""One generation of a job: slots started and restored, epochs run, checkpoints taken, until it ends.
+"""One generation of a job: slots restored, epochs run, checkpoints taken, until it ends.
 
-Runs on the job master's thread; everything that happens arrives as an event (`headrace.driver.events`). A
-generation ends by returning how, or by raising the error that failed it; the job master decides what comes
-after. Nothing of it survives except what is durable and the slot processes, which roll back by themselves
-when the next generation restores them.
+Runs on the job master's thread; everything that happens arrives as an event
+(`headrace.driver.events`). A generation ends by returning how, or by raising the error that failed
+it; the job master decides what comes after. Nothing of it survives except what is durable and the
+slot processes, which roll back by themselves when the next generation restores them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from headrace.checkpoint.contract import ClaimedGeneration
     from headrace.checkpoint.decisions import Decision
-    from headrace.driver.events import Event, EpochReply
+    from headrace.driver.events import EpochReply, Event
     from headrace.driver.parts import JobParts
     from headrace.ids import AttemptId, CheckpointId
     from headrace.slot.messages import EpochResult, FromSlot, ToSlot

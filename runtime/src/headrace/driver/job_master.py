@@ -1,7 +1,7 @@
 """The life of a job over its generations: claim, run, fail over, until it ends (Flink's JobMaster).
 
-One thread. Every failure ends a generation; the restart strategy says whether and when the next one is claimed.
-The state of record is what storage holds: a new generation never continues from memory.
+One thread. Every failure ends a generation; the restart strategy says whether and when the next one
+is claimed. The state of record is what storage holds: a new generation never continues from memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """``headrace driver``: the process of a driver pod (application mode).
 
 Reads `DriverConfig`, serves REST from the first second, runs the user's program, and leaves a
-`TerminationMessage` that says how it ended. Exit codes: 0 finished or stopped, 1 failed for good (the message
-says why), anything else is a crash, which the operator answers with a new driver.
+`TerminationMessage` that says how it ended. Exit codes: 0 finished or stopped, 1 failed for good
+(the message says why), anything else is a crash, which the operator answers with a new driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers of a running job: rates, sizes, durations; kept by the job master, shown by REST (K1, K2).
+"""Numbers of a running job: rates, sizes, durations, as REST shows them (K1, K2).
 
 Names are Flink's where Flink has one. Rates are over a sliding window of `WINDOW_S` seconds.
 """

@@ -1,8 +1,8 @@
 """The driver's REST API (K1, K5): the job's status for people, dashboards and the operator.
 
-Read-only calls are open inside the cluster; everything that changes something needs the job's bearer token.
-Paths and names are Flink's where Flink has them. Runs in a thread of its own; reads the `StatusBoard` only, so a
-slow client never holds the job.
+Read-only calls are open inside the cluster; everything that changes something needs the job's
+bearer token. Paths and names are Flink's where Flink has them. Runs in a thread of its own; reads
+the `StatusBoard` only, so a slow client never holds the job.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class RestServer:
             if not self._thread.is_alive():
                 break
             waiter.wait(0.05)
-        msg = f"the REST port cannot be opened, set another one; option=rest.port address={self._address}"
+        msg = f"the REST port cannot be opened, set rest.port; address={self._address}"
         raise InvalidConfigError(msg)
 
     def stop(self) -> None:

@@ -96,9 +96,12 @@ class SlotRestoration:
             event = parts.next_event()
             if isinstance(event, StopRequested):
                 return False
-            if isinstance(event, SlotsStarted) and event.generation == self._claimed.generation:
-                if event.error is not None:
-                    raise describe_failure(event.error)
+            if (
+                isinstance(event, SlotsStarted)
+                and event.generation == self._claimed.generation
+                and event.error is not None
+            ):
+                raise describe_failure(event.error)
             parts.status.update(slots_registered=len(parts.slots.live()))
         return True
 

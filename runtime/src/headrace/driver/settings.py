@@ -1,7 +1,7 @@
 """Everything that a running job was told, as one immutable object.
 
-Built by `headrace.driver.execution` from the configuration; the components below take it or parts of it and
-read no options themselves.
+Built by `headrace.driver.execution` from the configuration; the components below take it or parts
+of it and read no options themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The coordinator's end of the control channel: a gRPC server that slot processes connect to.
 
-One bidirectional stream a slot process (see `headrace.slot.messages`). The service knows who is registered,
-delivers orders, and hands every message to one `SlotListener`. It decides nothing. A slot whose
-stream ends is lost; a second process for a slot that has a live one is told to end.
+One bidirectional stream a slot process (see `headrace.slot.messages`). The service knows who is
+registered, delivers orders, and hands every message to one `SlotListener`. It decides nothing. A
+slot whose stream ends is lost; a second process for a slot that has a live one is told to end.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SlotService:
         try:
             self.port = server.add_insecure_port(f"{host}:{port}")
         except RuntimeError as error:
-            msg = f"the control port cannot be opened, is another driver running here? address={host}:{port}"
+            msg = f"the control port is taken, end the other driver; address={host}:{port}"
             raise InvalidConfigError(msg) from error
         server.start()
         self._server = server

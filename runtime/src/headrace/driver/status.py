@@ -1,4 +1,4 @@
-"""What the outside may know of the job: written by the job master, read by REST, from any thread."""
+"""What the outside may know of the job: written by its master, read by REST."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Spark's streaming query of one generation, and the stopping of it.
 
-Spark calls `foreachBatch` on its stream thread; that call runs one epoch and then waits for the job master.
-A query is stopped between epochs, by raising `StopEpochs` at the start of the next one: interrupting the
-callback from outside ends in a StackOverflowError of the Py4J gateway.
+Spark calls `foreachBatch` on its stream thread; that call runs one epoch and then waits for the job
+master. A query is stopped between epochs, by raising `StopEpochs` at the start of the next one:
+interrupting the callback from outside ends in a StackOverflowError of the Py4J gateway.
 """
 
 from __future__ import annotations

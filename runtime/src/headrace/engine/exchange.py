@@ -1,10 +1,11 @@
 """The anchored exchange: partition i of level k's task set is slot i, in every epoch.
 
-Spark hash-partitions an ``int`` column; for each slot a *representative* int is found whose hash falls into
-that partition, so ``repartition(P, slot)`` puts the rows of slot i into partition i. A cached frame of one
-empty row a slot, partitioned in the same way, is the **anchor**: UNION ALL of anchor and rows keeps
-the partitioning (Spark zips the partitions), so that every slot has a task in every epoch, also
-without rows, and prefers the executor that caches its anchor partition. See docs/adr/0001.
+Spark hash-partitions an ``int`` column; for each slot a *representative* int is found whose hash
+falls into that partition, so ``repartition(P, slot)`` puts the rows of slot i into partition i. A
+cached frame of one empty row a slot, partitioned in the same way, is the **anchor**: UNION ALL of
+anchor and rows keeps the partitioning (Spark zips the partitions), so that every slot has a task in
+every epoch, also without rows, and prefers the executor that caches its anchor partition. See
+docs/adr/0001.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ EXCHANGE_SCHEMA: Final = StructType(
 
 
 def find_representatives(spark: SparkSession, parallelism: int) -> list[int]:
-    """Return for each slot an int that Spark's hash partitioner sends to the partition of that index."""
+    """Return for each slot an int that Spark's hash partitioner sends to its partition."""
     # One task and no shuffle: an aggregation would cost a task for each shuffle partition, 200 of
     # them, at every start of a driver.
     candidates = (

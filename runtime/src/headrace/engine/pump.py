@@ -1,9 +1,9 @@
-"""Code that runs in Spark's Python tasks beside the slots: starting slot processes, pumping one epoch.
+"""What runs in Spark's tasks beside the slots: starting slots, pumping one epoch.
 
-The closures that Spark ships are instances of `SlotStarter` and `Pump`: a few numbers and addresses, never
-the user's functions. A pump forwards chunks without looking into them. It connects to the slot process
-over the executor's Unix socket when the slot lives there, over TCP when Spark has placed the task
-elsewhere, so placement is never a matter of correctness.
+The closures that Spark ships are instances of `SlotStarter` and `Pump`: a few numbers and
+addresses, never the user's functions. A pump forwards chunks without looking into them. It connects
+to the slot process over the executor's Unix socket when the slot lives there, over TCP when Spark
+has placed the task elsewhere, so placement is never a matter of correctness.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Pump:
 
 
 class _OutputReader(threading.Thread):
-    """Reads the slot's output while the task still sends input, so that neither blocks the other."""
+    """Reads the slot's output while the task still sends, so that neither blocks the other."""
 
     def __init__(self, reader: FrameReader, representatives: tuple[int, ...], slot: int) -> None:
         super().__init__(name=f"pump-output-{slot}", daemon=True)
@@ -248,7 +248,7 @@ def _slot_index() -> int:
 
 
 def _executor_pid() -> int:
-    """Return the process id of the executor's JVM: the parent of the daemon that forked this worker."""
+    """Return the process id of the executor's JVM, parent of the daemon that forked us."""
     daemon = os.getppid()
     with Path(f"/proc/{daemon}/stat").open() as file:
         # pid (comm) state ppid ...; comm may hold spaces and brackets, so split after the last one

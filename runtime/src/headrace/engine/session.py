@@ -1,7 +1,7 @@
 """The Spark session of a job: its options and its life.
 
-One place knows which Spark options Headrace needs and why. Options that would break a guarantee cannot be
-overridden by the user's ``sparkConf``.
+One place knows which Spark options Headrace needs and why. Options that would break a guarantee
+cannot be overridden by the user's ``sparkConf``.
 """
 
 from __future__ import annotations

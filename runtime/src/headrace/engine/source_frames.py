@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's doc
 from headrace.engine.exchange import EXCHANGE_SCHEMA
 from headrace.engine.source_readers import read_source
 from headrace.engine.source_task import SourcePlan, SourceTask, is_columnar
-from headrace.graph.stream_graph import HashByKey
+from headrace.graph.stream_graph import HashByKey, OperatorKind
 from headrace.slot.chunk import KEY_GROUP_COLUMN
 
 if TYPE_CHECKING:
@@ -76,10 +77,6 @@ def _with_key_group(frame: DataFrame, graph: JobGraph, operator: JobOperator) ->
 
 
 def _with_decoders(graph: JobGraph, decoders: list[object]) -> JobGraph:
-    from dataclasses import replace
-
-    from headrace.graph.stream_graph import OperatorKind
-
     remaining = iter(decoders)
     operators = tuple(
         replace(operator, function=next(remaining))

@@ -1,8 +1,8 @@
-"""Level 0 as it runs inside Spark's Python tasks: decode source rows, run chained operators, partition.
+"""Level 0 inside Spark's tasks: decode source rows, run chained operators, partition.
 
-Spark ships a `SourceTask`: a broadcast handle and two numbers. The unpickled operators are kept in the
-worker process for the life of the generation, since Spark reuses its workers. Level 0 keeps no state
-over epochs; what it sees of event time travels to the slots as `SplitProgress`.
+Spark ships a `SourceTask`: a broadcast handle and two numbers. The unpickled operators are kept in
+the worker process for the life of the generation, since Spark reuses its workers. Level 0 keeps no
+state over epochs; what it sees of event time travels to the slots as `SplitProgress`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark import TaskContext
 
 from headrace.engine.task_errors import reporting_errors
 from headrace.graph.stream_graph import HashByKey
+from headrace.ids import SlotIndex
 from headrace.slot.chunk import (
     KEY_GROUP_COLUMN,
     NO_TIMESTAMP,
@@ -26,9 +27,10 @@ from headrace.slot.chunk import (
 )
 from headrace.slot.operators import ChainBuilder, RecordScope
 from headrace.slot.partitioner import ObjectPartitioner
+from headrace.slot.runtime_context import SlotRuntimeContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyspark import Broadcast
 
@@ -132,7 +134,17 @@ class _SourceProgram:
         for operator in level.operators:
             opener = getattr(operator.function, "open", None)
             if opener is not None and operator.id != self._operator.id:
-                opener(None)
+                opener(
+                    SlotRuntimeContext(
+                        operator=operator,
+                        slot=SlotIndex(0),
+                        parallelism=graph.parallelism,
+                        max_parallelism=graph.max_parallelism,
+                        job_id=plan.job_id,
+                        job_name=graph.name,
+                        backend=None,
+                    )
+                )
         self._assigner = self._operator.watermarks.timestamp_assigner
         marks = self._operator.watermarks
         self._assigned_later = marks.assigned_by is not None

@@ -1,8 +1,9 @@
 """Spark's own streaming log, rebuilt from a checkpoint at every start (T1, O4).
 
-Spark's ``checkpointLocation`` is scratch on the driver's local disk. The durable copy of the same entries sits
-in our checkpoint metadata; a new generation writes the last two epochs' entries into a fresh directory, and
-Spark goes on with exactly the next offsets (it refuses a directory with one entry alone).
+Spark's ``checkpointLocation`` is scratch on the driver's local disk. The durable copy of the same
+entries sits in our checkpoint metadata; a new generation writes the last two epochs' entries into a
+fresh directory, and Spark goes on with exactly the next offsets (it refuses a directory with one
+entry alone).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def read_position(directory: Path, epoch: Epoch) -> SourcePosition:
         commits = {str(e): (directory / "commits" / str(e)).read_text() for e in epochs}
         metadata = (directory / "metadata").read_text()
     except OSError as error:
-        msg = f"Spark's streaming log on the driver's disk is damaged; epoch={epoch} path={error.filename}"
+        msg = f"Spark's log on the driver's disk is damaged; epoch={epoch} path={error.filename}"
         raise CorruptStateError(msg) from error
     sources_dir = directory / "sources"
     sources = {

@@ -1,8 +1,8 @@
 """Carrying a typed error out of a Spark task.
 
-Spark flattens an exception of a Python task into text. To keep the kind, a task raises `TaskError`, whose text
-holds an `ErrorInfo` as base64 between two marks; the driver reads it back. This is an encoding, not a
-reading of messages.
+Spark flattens an exception of a Python task into text. To keep the kind, a task raises `TaskError`,
+whose text holds an `ErrorInfo` as base64 between two marks; the driver reads it back. This is an
+encoding, not a reading of messages.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Chunks: how rows travel through an exchange, many rows of one edge for one slot in one blob.
 
-Spark shuffles chunks, not rows: the JVM touches one row of two columns for thousands of records, and
-neither the JVM nor the pump ever looks inside (docs/adr/0001). The order of records in a chunk and of
-chunks of one sender is kept.
+Spark shuffles chunks, not rows: the JVM touches one row of two columns for thousands of records,
+and neither the JVM nor the pump ever looks inside (docs/adr/0001). The order of records in a chunk
+and of chunks of one sender is kept.
 
 ::
 

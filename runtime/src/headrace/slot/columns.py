@@ -1,7 +1,7 @@
 """Decoding of COLUMNS chunks: Arrow columns into Python objects, whole columns at a time.
 
-``to_numpy().tolist()`` beats ``to_pylist()`` for numbers without nulls (measured 4x); rows are built
-from columns by the row factory of the edge's type.
+``to_numpy().tolist()`` beats ``to_pylist()`` for numbers without nulls (measured 4x); rows are
+built from columns by the row factory of the edge's type.
 """
 
 from __future__ import annotations

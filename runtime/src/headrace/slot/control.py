@@ -1,8 +1,8 @@
-"""The slot's end of the control channel: one gRPC stream to the coordinator, alive as long as the process.
+"""The slot's end of the control channel: one gRPC stream to the coordinator.
 
-Orders arrive on a thread of their own and go to the main thread's queue; messages to the coordinator may be
-sent from any thread. When the stream ends for any reason, the process ends: it cannot know what became of its
-job, and a new process is started when the job goes on (T30).
+Orders arrive on a thread of their own and go to the main thread's queue; messages to the
+coordinator may be sent from any thread. When the stream ends for any reason, the process ends: it
+cannot know what became of its job, and a new process is started when the job goes on (T30).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One job in one slot for one generation: built from a restore order, runs epochs, takes checkpoints.
+"""One job in one slot for one generation: state restored, epochs run, state frozen.
 
-Used by the slot process's main thread. Building it restores state: from the frozen local copy when this
-process holds the very checkpoint that is ordered, otherwise by download.
+Used by the slot process's main thread. Building it restores state: from the frozen local copy when
+this process holds the very checkpoint that is ordered, otherwise by download.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from headrace.errors import EpochAbortedError, UserCodeError
 from headrace.graph.stream_graph import OperatorKind
 from headrace.ids import OperatorUid, SlotIndex
 from headrace.keygroups import key_group_range_of_slot
-from headrace.slot.local_sinks import resolve_sink
 from headrace.slot.level import LevelParts, SlotLevel
+from headrace.slot.local_sinks import resolve_sink
 from headrace.slot.messages import EpochResult
 from headrace.slot.runtime_context import SlotRuntimeContext
-from headrace.slot.sinks import SinkPart, SlotSinks
 from headrace.slot.settings import SlotSettings
+from headrace.slot.sinks import SinkPart, SlotSinks
 from headrace.slot.snapshots import FrozenSlot, KeyedPart, SlotSnapshots, freeze
 from headrace.slot.user_code import user_traceback
 from headrace.slot.watermarks import WATERMARK_MIN, WatermarkTracker
@@ -302,15 +302,18 @@ class SlotJob:
         return take
 
     def end(self, level: int, end: EpochEnd) -> EpochResult:
-        """End one level of an epoch: event time moves, timers fire; returns the epoch's counters."""
+        """End one level of an epoch: event time moves, timers fire; returns counters."""
         runtime = self._levels[level - 1]
         if level == 1:
             self._tracker.observe(self._progress, end.processing_time_ms)
             self._tracker.advance(end.processing_time_ms, final=end.final)
         runtime.scope.processing_time_ms = end.processing_time_ms
         runtime.end_epoch(self._tracker.current_ms)
-        if level == len(self._levels) and self._sinks is not None:
-            self._sinks.flush_epoch()
+        if level == len(self._levels):
+            if self._sinks is not None:
+                self._sinks.flush_epoch()
+            for part in self._keyed.values():
+                part.backend.maintain()
         self._result.add(runtime)
         watermark = self._tracker.current_ms
         return self._result.to_result(

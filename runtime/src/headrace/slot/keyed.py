@@ -1,8 +1,9 @@
 """Keyed operators of a slot: ``KeyedProcessFunction`` and ``reduce`` over a keyed state backend.
 
-One `KeyedOperator` is one operator in one slot. The record loop sets the key context and calls the user
-function; timers fire at the end of the epoch, event time first, each domain in time order, and what
-they emit belongs to the same epoch. Source: Flink's ``KeyedProcessOperator``, ``StreamGroupedReduceOperator``.
+One `KeyedOperator` is one operator in one slot. The record loop sets the key context and calls the
+user function; timers fire at the end of the epoch, event time first, each domain in time order, and
+what they emit belongs to the same epoch. Source: Flink's ``KeyedProcessOperator``,
+``StreamGroupedReduceOperator``.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class TimerService:
         self._event.register(timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Register a timer that fires at the end of the first epoch at or after ``timestamp`` (ms)."""
+        """Register a timer for the end of the first epoch at or after ``timestamp`` (ms)."""
         self._processing.register(timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:

@@ -1,4 +1,4 @@
-"""One level of a job in one slot: takes chunks, runs operators, hands out chunks for the next level.
+"""One level of a job in one slot: takes chunks, runs operators, hands out chunks.
 
 Lives for one generation and is used by the slot's main thread alone.
 """

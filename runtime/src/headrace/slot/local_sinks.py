@@ -1,7 +1,7 @@
 """Sinks that deliver to the driver over the control channel: ``print`` and ``execute_and_collect``.
 
-For people and tests on one machine; values travel as text or pickles and sit in the driver's memory. Delivery
-is at least once: after a failover, output of repeated epochs is delivered again.
+For people and tests on one machine; values travel as text or pickles and sit in the driver's
+memory. Delivery is at least once: after a failover, output of repeated epochs is delivered again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Operator runners: user functions joined into chains of plain function calls.
 
 A chain is built once a generation, from its last operator backwards: each operator becomes a
-``push(value)`` closure that calls the user function and hands results to the closures after it, object
-to object. The timestamp of the record in flight sits in one shared `RecordScope`, because operators
-of a chain run one record to the end before the next one begins.
+``push(value)`` closure that calls the user function and hands results to the closures after it,
+object to object. The timestamp of the record in flight sits in one shared `RecordScope`, because
+operators of a chain run one record to the end before the next one begins.
 
 Runs in slots (level >= 1) and, for the stateless operators of level 0, in Spark's Python tasks.
 """

@@ -1,12 +1,14 @@
 """The slot process: owns one slot of one job, beside the executor that started it.
 
-Threads: **main** runs everything that touches state, taking work from one queue: pump connections (epochs) and
-the coordinator's orders, in the order of arrival. Acceptors put connections there, the control channel orders.
-Uploads, commits and heartbeats have threads of their own and touch only frozen files.
+Threads: **main** runs everything that touches state, taking work from one queue: pump connections
+(epochs) and the coordinator's orders, in the order of arrival. Acceptors put connections there, the
+control channel orders. Uploads, commits and heartbeats have threads of their own and touch only
+frozen files.
 
-Life: registers with the coordinator, obeys Restore orders (each begins a new generation), serves epochs of that
-generation, takes checkpoints, and ends with its executor, its control stream or a Shutdown. Whatever fails inside a
-generation poisons it: the slot refuses epochs until the next Restore.
+Life: registers with the coordinator, obeys Restore orders (each begins a new generation), serves
+epochs of that generation, takes checkpoints, and ends with its executor, its control stream or a
+Shutdown. Whatever fails inside a generation poisons it: the slot refuses epochs until the next
+Restore.
 """
 
 from __future__ import annotations
@@ -246,7 +248,7 @@ class SlotProcess:
                 return
         except (EOFError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001 - any failure poisons the generation
+        except Exception as error:  # noqa: BLE001 - fails the checkpoint, not the job
             if not isinstance(error, EpochAbortedError):
                 self._fail(error)
             self._poisoned = True
@@ -279,7 +281,7 @@ class SlotProcess:
         reach("slot.before-sync")
         try:
             frozen = job.freeze(checkpoint_id)
-        except Exception as error:  # noqa: BLE001 - a failed sync phase leaves state undefined
+        except Exception as error:  # noqa: BLE001 - fails the checkpoint, not the job
             self._fail(error)
             return
         self._control.send(SyncDone(order.generation, checkpoint_id, frozen.sync_ms))

@@ -1,4 +1,4 @@
-"""What a user function learns of its surroundings in ``open``: PyFlink's ``RuntimeContext`` in a slot."""
+"""What a user function learns of its surroundings: PyFlink's ``RuntimeContext``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slot process needs to know about its job besides the graph; sent with every restore order."""
+"""What a slot must know about its job besides the graph; part of every restore order."""
 
 from __future__ import annotations
 

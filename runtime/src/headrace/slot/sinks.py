@@ -1,8 +1,8 @@
 """Sinks of one slot in one generation: writers on the main thread, committers on one commit thread.
 
-Keeps the list of spools that are sealed and not yet published. A spool of a checkpoint that was given up is
-uploaded again with the next one (its first upload may be cleaned up at any time); one whose checkpoint
-completed is carried by reference until its commit has returned.
+Keeps the list of spools that are sealed and not yet published. A spool of a checkpoint that was
+given up is uploaded again with the next one (its first upload may be cleaned up at any time); one
+whose checkpoint completed is carried by reference until its commit has returned.
 """
 
 from __future__ import annotations

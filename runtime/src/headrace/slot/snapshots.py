@@ -1,9 +1,11 @@
 """Checkpoints of one slot: the sync phase on the main thread, the async phase behind it.
 
-Sync (ms): every backend flushes and freezes itself in a directory of hard links, every sink seals its spool.
-Async: what storage does not have yet is uploaded; then the slot acknowledges. The frozen directories of the
-last completed checkpoint stay, for rolling back without a download (I6); all others are removed as soon as
-the fate of their checkpoint is known. Names below the slot's working directory::
+Sync (ms): every backend flushes and freezes itself in a directory of hard links, every sink seals
+its spool.
+Async: what storage does not have yet is uploaded; then the slot acknowledges. The frozen
+directories of the last completed checkpoint stay, for rolling back without a download (I6); all
+others are removed as soon as the fate of their checkpoint is known. Names below the slot's working
+directory::
 
     snapshots/<checkpoint id>/<operator id>/      frozen keyed state
 """

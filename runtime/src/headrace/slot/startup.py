@@ -1,7 +1,7 @@
 """What a slot process is told when it is started, and where it finds its secret.
 
-The arguments are visible in the process list, so the token is not among them: it comes from the environment
-of the executor (`ENV_TOKEN`), which Kubernetes fills from a Secret.
+The arguments are visible in the process list, so the token is not among them: it comes from the
+environment of the executor (`ENV_TOKEN`), which Kubernetes fills from a Secret.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def slot_token() -> str:
     """
     token = os.environ.get(ENV_TOKEN)
     if not token:
-        msg = f"the executor's environment has no job token, set it from the Secret; variable={ENV_TOKEN}"
+        msg = f"the environment has no job token, set it from the Secret; variable={ENV_TOKEN}"
         raise InvalidConfigError(msg)
     return token

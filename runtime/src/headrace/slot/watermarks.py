@@ -1,7 +1,7 @@
 """Event time of a job: one watermark from the progress of every source split (G2, G5, G6).
 
-Every slot of level 1 hears of every split in every epoch (`PROGRESS` chunks go to all slots), keeps the
-same table and so computes the same watermark; higher levels of the slot use that one. The
+Every slot of level 1 hears of every split in every epoch (`PROGRESS` chunks go to all slots), keeps
+the same table and so computes the same watermark; higher levels of the slot use that one. The
 watermark moves at the end of an epoch, never within it, so lateness does not depend on the order of
 rows inside an epoch (G15). Source: Flink's ``WatermarkOutputMultiplexer`` and
 ``BoundedOutOfOrdernessWatermarks`` (watermark = greatest timestamp - delay - 1).

@@ -1,8 +1,8 @@
 """A real driver as a child process, on local Spark, for tests that kill things.
 
-`DriverProcess` starts ``headrace driver`` as a pod would, knows the processes that belong to its job (slots, executor
-JVMs), and kills them with SIGKILL. `supervise` plays the operator's part: a driver that was killed is started again
-with the same job id.
+`DriverProcess` starts ``headrace driver`` as a pod would, knows the processes that belong to its
+job (slots, executor JVMs), and kills them with SIGKILL. `supervise` plays the operator's part: a
+driver that was killed is started again with the same job id.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class DriverProcess:
                 return True
             if self.returncode is not None:
                 return condition(self.status())
-            time.sleep(POLL_S)  # noqa: TID251 - polls another process
+            time.sleep(POLL_S)  # noqa: TID251 - polls other processes
         return False
 
     def slots(self) -> list[int]:

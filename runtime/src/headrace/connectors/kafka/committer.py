@@ -16,7 +16,6 @@ from threading import Lock
 from typing import Final
 
 from headrace.connectors.kafka.publisher import PublisherConfig, SpoolPublisher
-from headrace.connectors.kafka.session import TransactionSession
 from headrace.connectors.kafka.spool import SpoolHeader, read_header
 from headrace.connectors.sink import CommitOutcome, LocalCommittable
 from headrace.errors import InternalError, SinkCommitError
@@ -51,7 +50,7 @@ class KafkaCommitter:
 
     def __init__(self, config: CommitterConfig) -> None:
         self._config = config
-        self._clock = config.publisher.session.clock
+        self._clock = config.publisher.clock
         self._own = SpoolPublisher(config.own, config.publisher)
         self._recovered = False
         self._lock = Lock()  # held while a call is under way, see `close`
@@ -90,7 +89,7 @@ class KafkaCommitter:
 
     def _recover(self, committables: Sequence[LocalCommittable]) -> list[CommitOutcome]:
         for identity in self._config.fence:
-            with closing(TransactionSession(identity, self._config.publisher.session)) as session:
+            with closing(self._config.publisher.open_session(identity)) as session:
                 session.claim()
         outcomes = [CommitOutcome.EMPTY] * len(committables)
         for identity, indexes in _publication_order(committables):

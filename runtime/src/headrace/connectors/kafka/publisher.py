@@ -13,17 +13,17 @@ be known any more (T4).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
+from typing import Final, Protocol
 
+from confluent_kafka import KafkaError
+
+from headrace.clock import Clock
 from headrace.connectors.kafka.client_errors import ErrorClass, classify, to_headrace_error
 from headrace.connectors.kafka.lost_ledger import Decision, LostLedgerPolicy, decide
-from headrace.connectors.kafka.session import (
-    PublicationInDoubtError,
-    SessionSettings,
-    TransactionSession,
-)
 from headrace.connectors.kafka.spool import SpoolHeader, SpoolRecord, read_blocks
 from headrace.connectors.sink import CommitOutcome, LocalCommittable
 from headrace.errors import SinkCommitError
@@ -31,20 +31,64 @@ from headrace.ids import CheckpointId
 
 logger = logging.getLogger(__name__)
 
+_DOUBT_PAUSE_S: Final = 0.2
+
+
+class PublicationInDoubtError(Exception):
+    """A publication failed and may or may not have happened: settle it with a new session."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class LedgerSession(Protocol):
+    """One claim on a transactional id; see `headrace.connectors.kafka.session`."""
+
+    def claim(self) -> None:
+        """Settle the id's last transaction and fence every earlier session of it."""
+        ...
+
+    def read_ledger(self) -> CheckpointId | None:
+        """Return the last published checkpoint id, None when there is none; only after `claim`."""
+        ...
+
+    def publish(
+        self, blocks: Iterable[list[SpoolRecord]], records: int, checkpoint_id: CheckpointId
+    ) -> None:
+        """Write rows and ledger in one transaction.
+
+        Raises:
+            PublicationInDoubtError: it may have happened; the session is of no more use.
+        """
+        ...
+
+    def close(self) -> None:
+        """Drop the connection."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PublisherConfig:
     """How to publish.
 
     Attributes:
-        session: how to reach the brokers.
+        open_session: makes a session of an identity.
+        servers: the brokers, for messages.
+        transaction_timeout_ms: after this long the broker aborts an open transaction.
         commit_timeout_s: how long failing publications of one spool are repeated.
         lost_ledger: see `LostLedgerPolicy`.
+        clock: measures waits and ages.
+        cancelled: ends waits.
     """
 
-    session: SessionSettings
+    open_session: Callable[[SpoolHeader], LedgerSession]
+    servers: str
+    transaction_timeout_ms: int
     commit_timeout_s: float
     lost_ledger: LostLedgerPolicy
+    clock: Clock
+    cancelled: Event
 
 
 class SpoolPublisher:
@@ -53,8 +97,8 @@ class SpoolPublisher:
     def __init__(self, identity: SpoolHeader, config: PublisherConfig) -> None:
         self._identity = identity
         self._config = config
-        self._clock = config.session.clock
-        self._session: TransactionSession | None = None
+        self._clock = config.clock
+        self._session: LedgerSession | None = None
         self.ledger: CheckpointId | None = None
         self.ledger_written_s = self._clock.monotonic_s()
 
@@ -65,7 +109,7 @@ class SpoolPublisher:
             SourceUnavailableError, InvalidConfigError: see `kafka_errors`.
         """
         if self._session is None:
-            session = TransactionSession(self._identity, self._config.session)
+            session = self._config.open_session(self._identity)
             try:
                 session.claim()
                 self.ledger = session.read_ledger()
@@ -96,15 +140,7 @@ class SpoolPublisher:
             SourceUnavailableError: no success in time, or another attempt took over.
         """
         committable = item.committable
-        self.claim()
-        match decide(self.ledger, committable.checkpoint_id, self._config.lost_ledger):
-            case Decision.ALREADY_PUBLISHED:
-                return CommitOutcome.ALREADY_PUBLISHED
-            case Decision.STOP:
-                raise self._ledger_lost(committable.checkpoint_id)
-            case Decision.PUBLISH:
-                self._publish(item.paths, committable.records, committable.checkpoint_id)
-                return CommitOutcome.PUBLISHED
+        return self._publish(item.paths, committable.records, committable.checkpoint_id)
 
     def close(self) -> None:
         """Drop the connection."""
@@ -112,48 +148,75 @@ class SpoolPublisher:
             self._session.close()
             self._session = None
 
-    def _publish(self, paths: Sequence[Path], records: int, checkpoint_id: CheckpointId) -> None:
+    def _publish(
+        self, paths: Sequence[Path], records: int, checkpoint_id: CheckpointId
+    ) -> CommitOutcome:
         """Publish until it is done; every doubt is settled by a new claim and the ledger."""
-        clock, settings = self._clock, self._config.session
-        deadline = clock.monotonic_s() + self._config.commit_timeout_s
+        deadline = self._clock.monotonic_s() + self._config.commit_timeout_s
+        tried = False
         while True:
             self.claim()
-            if self.ledger is not None and self.ledger >= checkpoint_id:
-                return  # the attempt in doubt had succeeded
+            if self._is_published(checkpoint_id, with_output=bool(paths)):
+                return CommitOutcome.PUBLISHED if tried else CommitOutcome.ALREADY_PUBLISHED
             assert self._session is not None  # noqa: S101 - `claim` has set it
-            began_s = clock.monotonic_s()
+            tried = True
+            began_s = self._clock.monotonic_s()
             try:
                 self._session.publish(_blocks(paths), records, checkpoint_id)
             except PublicationInDoubtError as doubt:
                 self.close()
-                timed_out = clock.monotonic_s() - began_s >= settings.transaction_timeout_ms / 1000
-                kind = classify(doubt.error)
-                final = kind in {ErrorClass.CONFIGURATION, ErrorClass.REFUSED}
-                # Taking the id back from whoever fenced us would be safe, but two attempts would
-                # fence each other for ever. Only our own time-out is no take-over.
-                fenced = kind is ErrorClass.FENCED and not timed_out
-                if final or fenced or clock.monotonic_s() >= deadline:
-                    raise to_headrace_error(
-                        doubt.error, "publish a spool", self._where(checkpoint_id)
-                    ) from doubt
-                logger.warning(
-                    "publication in doubt, settling it spool=%s checkpoint=%s cause=%s",
-                    self._identity.ledger_group,
-                    checkpoint_id,
-                    doubt,
-                )
-                clock.wait(settings.cancelled, 0.2)
+                self._raise_if_final(doubt, checkpoint_id, began_s, deadline)
+                self._clock.wait(self._config.cancelled, _DOUBT_PAUSE_S)
             except BaseException:
                 self.close()
                 raise
             else:
                 self.ledger = checkpoint_id
-                self.ledger_written_s = clock.monotonic_s()
-                return
+                self.ledger_written_s = self._clock.monotonic_s()
+                return CommitOutcome.PUBLISHED
+
+    def _is_published(self, checkpoint_id: CheckpointId, *, with_output: bool) -> bool:
+        """Whether the ledger, as read by the claim that is held, covers a checkpoint.
+
+        Without output there is nothing to lose: an absent ledger is simply written.
+        """
+        if self.ledger is None and not with_output:
+            return False
+        match decide(self.ledger, checkpoint_id, self._config.lost_ledger):
+            case Decision.PUBLISH:
+                return False
+            case Decision.ALREADY_PUBLISHED:
+                return True
+            case Decision.STOP:
+                raise self._ledger_lost(checkpoint_id)
+
+    def _raise_if_final(
+        self,
+        doubt: PublicationInDoubtError,
+        checkpoint_id: CheckpointId,
+        began_s: float,
+        deadline: float,
+    ) -> None:
+        """Raise when another attempt cannot help or may not be made; else log the doubt."""
+        now_s = self._clock.monotonic_s()
+        kind = classify(doubt.error)
+        timed_out = now_s - began_s >= self._config.transaction_timeout_ms / 1000
+        # Taking the id back from whoever fenced us would be safe, but two attempts would fence each
+        # other for ever. Only our own time-out is no take-over.
+        fenced = kind is ErrorClass.FENCED and not timed_out
+        if kind in {ErrorClass.CONFIGURATION, ErrorClass.REFUSED} or fenced or now_s >= deadline:
+            where = self._where(checkpoint_id)
+            raise to_headrace_error(doubt.error, "publish a spool", where) from doubt
+        logger.warning(
+            "publication in doubt, settling it spool=%s checkpoint=%s cause=%s",
+            self._identity.ledger_group,
+            checkpoint_id,
+            doubt,
+        )
 
     def _where(self, checkpoint_id: CheckpointId) -> dict[str, object]:
         return {
-            "servers": self._config.session.client["bootstrap.servers"],
+            "servers": self._config.servers,
             "topic": self._identity.topic,
             "transactional_id": self._identity.transactional_id,
             "checkpoint": checkpoint_id,

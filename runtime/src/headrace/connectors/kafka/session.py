@@ -35,6 +35,7 @@ from headrace.connectors.kafka.client_errors import (
     kafka_errors,
     to_headrace_error,
 )
+from headrace.connectors.kafka.publisher import PublicationInDoubtError
 from headrace.connectors.kafka.spool import SpoolHeader, SpoolRecord
 from headrace.errors import CorruptStateError, SourceUnavailableError
 from headrace.ids import CheckpointId
@@ -95,14 +96,6 @@ class SessionSettings:
     cancelled: Event
     clock: Clock
     producer_factory: ProducerFactory = new_producer
-
-
-class PublicationInDoubtError(Exception):
-    """A publication failed and may or may not have happened: settle it with a new session."""
-
-    def __init__(self, error: KafkaError) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 class TransactionSession:

@@ -10,17 +10,21 @@ to the checkpoint (O4): starting offsets count for a start from empty state only
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
-
-import msgspec
 
 from headrace.connectors.kafka.client_config import to_java, to_librdkafka
 from headrace.connectors.kafka.lost_ledger import LostLedgerPolicy
 from headrace.connectors.kafka.record import RecordSerializer
 from headrace.connectors.kafka.spool import SpoolHeader
+from headrace.connectors.kafka.starting_offsets import (
+    StartingOffsets,
+    StartingPlace,
+    complete_offsets,
+    encode_offsets,
+)
 from headrace.connectors.sink import (
     Committer,
     DeliveryGuarantee,
@@ -29,14 +33,9 @@ from headrace.connectors.sink import (
     SinkWriter,
 )
 from headrace.connectors.spools import spool_id_of, spools_to_fence
-from headrace.errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from headrace.connectors.kafka.committer import CommitterConfig
-
-SPARK_EARLIEST: Final = -2
-SPARK_LATEST: Final = -1
-"""How Spark writes these two places in an offsets JSON."""
 
 LOST_LEDGER: Final = "headrace.lost.ledger"
 COMMIT_TIMEOUT_MS: Final = "headrace.commit.timeout.ms"
@@ -59,41 +58,6 @@ class DeserializationSchema(Protocol):
     def deserialize(self, data: bytes) -> object:
         """Return the value of one record."""
         ...
-
-
-class StartingPlace(enum.Enum):
-    """Where a source without restored state begins."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    COMMITTED = "committed"
-    TIMESTAMP = "timestamp"
-    OFFSETS = "offsets"
-
-
-class OffsetReset(enum.Enum):
-    """What to do for a partition that has no committed or given offset."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class StartingOffsets:
-    """Where to begin.
-
-    Attributes:
-        place: see `StartingPlace`.
-        timestamp_ms: for TIMESTAMP: first record at or after this time of the broker's index.
-        offsets: for OFFSETS: (topic, partition) -> first offset to read.
-        reset: for COMMITTED and OFFSETS: partitions without one.
-    """
-
-    place: StartingPlace
-    timestamp_ms: int = 0
-    offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    reset: OffsetReset = OffsetReset.EARLIEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,41 +154,6 @@ class KafkaSourceSpec:
         return complete_offsets(known, partitions, starting.reset)
 
 
-def complete_offsets(
-    known: Mapping[tuple[str, int], int],
-    partitions: Mapping[str, list[int]],
-    reset: OffsetReset,
-) -> dict[tuple[str, int], int]:
-    """Return an offset for every partition: the known one, else what ``reset`` says; pure.
-
-    Raises:
-        InvalidConfigError: an offset is missing and ``reset`` is NONE, or one is given for a
-            partition that does not exist.
-    """
-    existing = {(topic, number) for topic, numbers in partitions.items() for number in numbers}
-    strangers = sorted(known.keys() - existing)
-    if strangers:
-        msg = f"starting offsets name partitions that do not exist; partitions={strangers}"
-        raise InvalidConfigError(msg)
-    missing = sorted(existing - known.keys())
-    if missing and reset is OffsetReset.NONE:
-        msg = (
-            "partitions have no starting offset and the reset strategy is none, choose earliest or "
-            f"latest; partitions={missing}"
-        )
-        raise InvalidConfigError(msg)
-    default = SPARK_EARLIEST if reset is OffsetReset.EARLIEST else SPARK_LATEST
-    return {partition: known.get(partition, default) for partition in sorted(existing)}
-
-
-def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
-    """Return Spark's offsets JSON: topic -> partition as text -> offset."""
-    by_topic: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        by_topic.setdefault(topic, {})[str(partition)] = offset
-    return msgspec.json.encode(by_topic).decode()
-
-
 @dataclass(frozen=True, slots=True)
 class KafkaSinkSpec:
     """A Kafka sink; a `TwoPhaseCommittingSink`.
@@ -315,7 +244,10 @@ class KafkaSinkSpec:
         """Return the committer's configuration for one slot."""
         from headrace.connectors.kafka.committer import CommitterConfig  # noqa: PLC0415 - an extra
         from headrace.connectors.kafka.publisher import PublisherConfig  # noqa: PLC0415 - an extra
-        from headrace.connectors.kafka.session import SessionSettings  # noqa: PLC0415 - an extra
+        from headrace.connectors.kafka.session import (  # noqa: PLC0415 - an extra
+            SessionSettings,
+            TransactionSession,
+        )
 
         commit_timeout_s = (
             int(self.properties.get(COMMIT_TIMEOUT_MS, str(DEFAULT_COMMIT_TIMEOUT_MS))) / 1000
@@ -335,8 +267,12 @@ class KafkaSinkSpec:
             fence=tuple(self.identity(context, spool_id) for spool_id in vanished),
             restored_checkpoint_id=context.restored_checkpoint_id,
             publisher=PublisherConfig(
-                session,
-                commit_timeout_s,
-                LostLedgerPolicy(self.properties.get(LOST_LEDGER, "fail")),
+                open_session=partial(TransactionSession, settings=session),
+                servers=self.bootstrap_servers,
+                transaction_timeout_ms=self.transaction_timeout_ms,
+                commit_timeout_s=commit_timeout_s,
+                lost_ledger=LostLedgerPolicy(self.properties.get(LOST_LEDGER, "fail")),
+                clock=context.clock,
+                cancelled=context.cancelled,
             ),
         )

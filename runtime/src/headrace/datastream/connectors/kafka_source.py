@@ -13,12 +13,8 @@ from typing import Final, NamedTuple
 from headrace.common.serialization import DeserializationSchema
 from headrace.common.typeinfo import TypeInformation
 from headrace.connectors.kafka.client_config import to_librdkafka
-from headrace.connectors.kafka.spec import (
-    KafkaSourceSpec,
-    OffsetReset,
-    StartingOffsets,
-    StartingPlace,
-)
+from headrace.connectors.kafka.spec import KafkaSourceSpec
+from headrace.connectors.kafka.starting_offsets import OffsetReset, StartingOffsets, StartingPlace
 from headrace.datastream.connectors.base import Source
 from headrace.errors import InvalidConfigError
 
