@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from headrace.checkpoint.protocol.types import FileHandle, SinkCommittable
@@ -12,10 +14,12 @@ from headrace.connectors.kafka.committer import KafkaCommitter
 from headrace.connectors.kafka.probe import ClusterProbe
 from headrace.connectors.kafka.reader import read_committed
 from headrace.connectors.kafka.record import RecordSerializer
-from headrace.connectors.kafka.session import new_producer
+from headrace.connectors.kafka.session import TransactionSession, new_producer
 from headrace.connectors.kafka.spec import KafkaSinkSpec
 from headrace.connectors.sink import DeliveryGuarantee, LocalCommittable, SinkContext
 from headrace.ids import CheckpointId, Generation, JobId, OperatorUid, SlotIndex
+
+VISIBLE_WITHIN_S = 20.0
 
 
 class Utf8:
@@ -86,8 +90,10 @@ class SinkWorld:
     def committer(self, context, producer_factory=new_producer):
         """The slot's committer; a producer of its own lets a test break it at a chosen call."""
         config = self.spec.committer_config(context)
-        session = replace(config.publisher.session, producer_factory=producer_factory)
-        publisher = replace(config.publisher, session=session)
+        settings = config.publisher.open_session.keywords["settings"]
+        breakable = replace(settings, producer_factory=producer_factory)
+        open_session = partial(TransactionSession, settings=breakable)
+        publisher = replace(config.publisher, open_session=open_session)
         committer = KafkaCommitter(replace(config, publisher=publisher))
         self._opened.append(committer)
         return committer
@@ -102,6 +108,13 @@ class SinkWorld:
         """Sorted values that a read_committed consumer sees now."""
         records = read_committed(self.client, topic or self.topic)
         return sorted(int(record.value) for record in records)
+
+    def assert_visible(self, expected, topic=None):
+        """A commit is acknowledged a moment before its markers are in every partition."""
+        deadline = time.monotonic() + VISIBLE_WITHIN_S
+        while (found := self.visible(topic)) != expected and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert expected == found
 
     def ledger_group(self, slot=0):
         return f"headrace.{self.job_id}.payments-out.slot-{slot:04d}"

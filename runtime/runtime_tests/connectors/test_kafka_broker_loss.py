@@ -67,5 +67,5 @@ def test_a_commit_survives_the_loss_of_its_broker(world, broker, call, moment):
         for producer in producers:
             if producer.restart is not None:
                 producer.restart.join()
-    assert list(range(50)) == world.visible()
+    world.assert_visible(list(range(50)))
     assert world.ledger() == 1

@@ -6,13 +6,8 @@ import cloudpickle
 import pytest
 
 from headrace.common.serialization import SimpleStringSchema
-from headrace.connectors.kafka.spec import (
-    KafkaSinkSpec,
-    KafkaSourceSpec,
-    OffsetReset,
-    StartingOffsets,
-    StartingPlace,
-)
+from headrace.connectors.kafka.spec import KafkaSinkSpec, KafkaSourceSpec
+from headrace.connectors.kafka.starting_offsets import OffsetReset, StartingOffsets, StartingPlace
 from headrace.connectors.sink import TwoPhaseCommittingSink
 from headrace.datastream.connectors.kafka import (
     DeliveryGuarantee,

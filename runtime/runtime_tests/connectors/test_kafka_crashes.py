@@ -57,17 +57,17 @@ def test_records_are_visible_once_wherever_the_slot_is_killed(
     world, call, moment, visible_at_kill, outcome
 ):
     pending = kill_slot_at(world, call, moment)
-    assert visible_at_kill == world.visible()
+    world.assert_visible(visible_at_kill)
 
     context = world.context(restored=1, restored_parallelism=1)
     committer = world.committer(context)
     assert [outcome] == committer.recover([pending])
-    assert world.visible() == EVERYTHING
+    world.assert_visible(EVERYTHING)
     assert world.ledger() == 1
 
     following = world.sealed(world.writer(context), 2, [COUNT])
     assert CommitOutcome.PUBLISHED is committer.commit(following)
-    assert [*EVERYTHING, COUNT] == world.visible()
+    world.assert_visible([*EVERYTHING, COUNT])
 
 
 def test_a_second_recovery_of_the_same_checkpoint_publishes_nothing(world):
@@ -76,17 +76,17 @@ def test_a_second_recovery_of_the_same_checkpoint_publishes_nothing(world):
         committer = world.committer(world.context(restored=1, restored_parallelism=1))
         assert [expected] == committer.recover([pending])
         committer.close()
-    assert world.visible() == EVERYTHING
+    world.assert_visible(EVERYTHING)
 
 
 def test_a_kill_before_the_checkpoint_completes_shows_nothing_and_blocks_no_reader(world):
     """The restored checkpoint does not hold the spool: its open transaction is aborted (H6)."""
     kill_slot_at(world, "commit_transaction", "before")
-    assert world.visible() == []
+    world.assert_visible([])
 
     context = world.context()
     committer = world.committer(context)
     assert committer.recover([]) == []
     replayed = world.sealed(world.writer(context), 1, range(3))
     assert CommitOutcome.PUBLISHED is committer.commit(replayed)
-    assert world.visible() == [0, 1, 2]
+    world.assert_visible([0, 1, 2])

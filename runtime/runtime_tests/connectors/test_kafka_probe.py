@@ -8,12 +8,8 @@ import socket
 import pytest
 
 from headrace.connectors.kafka.probe import ClusterProbe
-from headrace.connectors.kafka.spec import (
-    KafkaSourceSpec,
-    OffsetReset,
-    StartingOffsets,
-    StartingPlace,
-)
+from headrace.connectors.kafka.spec import KafkaSourceSpec
+from headrace.connectors.kafka.starting_offsets import OffsetReset, StartingOffsets, StartingPlace
 from headrace.errors import InvalidConfigError, SourceUnavailableError
 
 pytestmark = pytest.mark.integration

@@ -25,9 +25,9 @@ def test_rows_appear_when_the_checkpoint_is_committed_and_not_before(world):
     committer, writer = world.committer(context), world.writer(context)
     committer.recover([])
     item = world.sealed(writer, 1, range(10))
-    assert world.visible() == []
+    world.assert_visible([])
     assert CommitOutcome.PUBLISHED is committer.commit(item)
-    assert list(range(10)) == world.visible()
+    world.assert_visible(list(range(10)))
 
 
 def test_an_empty_spool_needs_no_transaction(world):
@@ -57,7 +57,7 @@ def test_spools_of_aborted_checkpoints_are_published_with_the_next_one_in_order(
     following = world.sealed(writer, 2, [2])
     outcomes = [committer.commit(item) for item in (carried, following)]
     assert outcomes == [CommitOutcome.PUBLISHED] * 2
-    assert world.visible() == [1, 2]
+    world.assert_visible([1, 2])
     assert world.ledger() == 2
 
 
@@ -72,7 +72,7 @@ def test_a_zombie_attempt_cannot_publish_after_a_new_one_took_over(world):
     assert successor.recover([item]) == [CommitOutcome.PUBLISHED]
     with pytest.raises(SourceUnavailableError, match="another attempt took over"):
         zombie.commit(item)
-    assert list(range(5)) == world.visible()
+    world.assert_visible(list(range(5)))
 
 
 def test_a_zombie_that_claims_late_finds_its_output_published(world):
@@ -84,7 +84,7 @@ def test_a_zombie_that_claims_late_finds_its_output_published(world):
     world.committer(world.context(restored=1, restored_parallelism=1)).recover([item])
     late = world.committer(world.context(restored=1, restored_parallelism=1))
     assert late.recover([item]) == [CommitOutcome.ALREADY_PUBLISHED]
-    assert list(range(5)) == world.visible()
+    world.assert_visible(list(range(5)))
 
 
 def test_after_a_rescale_an_old_spool_is_published_under_its_own_ledger(world):
@@ -102,7 +102,7 @@ def test_after_a_rescale_an_old_spool_is_published_under_its_own_ledger(world):
     assert (world.ledger(3), world.ledger(0)) == (5, 5)
     following = world.sealed(world.writer(context), 6, [6])
     committer.commit(following)
-    assert world.visible() == [0, 3, 6, 33]
+    world.assert_visible([0, 3, 6, 33])
     assert (world.ledger(3), world.ledger(0)) == (5, 6)
 
 
@@ -121,7 +121,7 @@ def test_lingering_transactions_of_vanished_slots_are_aborted_at_start(world):
     committer = world.committer(context)
     committer.recover([])
     committer.commit(world.sealed(world.writer(context), 2, [1, 2, 3, 4]))
-    assert world.visible() == [1, 2, 3, 4]
+    world.assert_visible([1, 2, 3, 4])
 
 
 def test_a_lost_ledger_stops_the_restore_and_names_the_ways_out(world):
@@ -137,7 +137,7 @@ def test_a_lost_ledger_stops_the_restore_and_names_the_ways_out(world):
     restored = world.context(restored=1, restored_parallelism=1)
     with pytest.raises(SinkCommitError, match=r"forgot the ledger.*headrace\.lost\.ledger"):
         world.committer(restored).recover([item])
-    assert list(range(5)) == world.visible()
+    world.assert_visible(list(range(5)))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_person_decides_about_a_lost_ledger(world, policy, expected):
 
     world.properties[LOST_LEDGER] = policy
     world.committer(world.context(restored=1, restored_parallelism=1)).recover([item])
-    assert expected == world.visible()
+    world.assert_visible(expected)
     assert world.ledger() == 1
 
 
@@ -196,7 +196,7 @@ def test_a_transaction_that_times_out_at_the_broker_is_published_again(world):
     item = world.sealed(world.writer(context), 1, range(5))
     assert CommitOutcome.PUBLISHED is committer.commit(item)
     assert slow == ["armed", "slept"]
-    assert list(range(5)) == world.visible()
+    world.assert_visible(list(range(5)))
 
 
 def test_a_spool_with_missing_records_is_never_published(world):
@@ -209,9 +209,9 @@ def test_a_spool_with_missing_records_is_never_published(world):
     cut.write_bytes(whole[: len(whole) // 3])
     with pytest.raises(CorruptStateError):
         committer.commit(type(item)(item.committable, (cut,)))
-    assert world.visible() == []
+    world.assert_visible([])
     assert CommitOutcome.PUBLISHED is committer.commit(item)
-    assert list(range(9000)) == world.visible()
+    world.assert_visible(list(range(9000)))
 
 
 def test_a_changed_topic_publishes_old_output_to_the_old_topic(world):
@@ -228,8 +228,8 @@ def test_a_changed_topic_publishes_old_output_to_the_old_topic(world):
     committer = world.committer(restored)
     assert committer.recover([item]) == [CommitOutcome.PUBLISHED]
     committer.commit(world.sealed(world.writer(restored), 2, [7]))
-    assert list(range(5)) == world.visible(old_topic)
-    assert world.visible() == [7]
+    world.assert_visible(list(range(5)), old_topic)
+    world.assert_visible([7])
 
 
 def test_a_cancelled_generation_ends_its_commit_soon(world, broker):
@@ -251,7 +251,7 @@ def test_a_cancelled_generation_ends_its_commit_soon(world, broker):
         CommitOutcome.PUBLISHED,
         CommitOutcome.ALREADY_PUBLISHED,
     }
-    assert list(range(5)) == world.visible()
+    world.assert_visible(list(range(5)))
 
 
 def test_a_transaction_timeout_above_the_brokers_bound_is_a_configuration_error(world):
@@ -265,7 +265,7 @@ def test_at_least_once_writes_before_the_barrier_returns(world):
     writer = world.writer(world.context())
     pending = world.sealed(writer, 1, range(10)).committable
     assert (pending.records, pending.files) == (0, [])
-    assert list(range(10)) == world.visible()
+    world.assert_visible(list(range(10)))
 
 
 def test_without_a_guarantee_rows_arrive_without_waiting(world):
@@ -276,4 +276,4 @@ def test_without_a_guarantee_rows_arrive_without_waiting(world):
     while len(world.visible()) < 10 and time.monotonic() < deadline:
         writer.flush_epoch()
         time.sleep(0.05)
-    assert list(range(10)) == world.visible()
+    world.assert_visible(list(range(10)))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.connectors.kafka.spec import OffsetReset, complete_offsets, encode_offsets
+from headrace.connectors.kafka.starting_offsets import OffsetReset, complete_offsets, encode_offsets
 from headrace.errors import InvalidConfigError
 
 PARTITIONS = {"a": [0, 1], "b": [0]}
