@@ -348,4 +348,4 @@ def test_a_slot_that_does_not_exist_is_an_internal_error() -> None:
 )
 def test_settings_out_of_range_name_the_option(changes: dict[str, int], key: str) -> None:
     with pytest.raises(InvalidConfigError, match=key):
-        CheckpointSettings(**{"interval_ms": 60_000, **changes})
+        CheckpointSettings(**{"interval_ms": 60_000, **changes})  # type: ignore[arg-type]

@@ -175,6 +175,4 @@ CoordinatorMachine.TestCase.settings = settings(
 )
 
 
-@pytest.mark.property
-class TestCoordinator(CoordinatorMachine.TestCase):
-    """Runs the machine."""
+TestCoordinator = pytest.mark.property(CoordinatorMachine.TestCase)
