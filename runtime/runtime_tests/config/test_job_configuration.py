@@ -52,7 +52,6 @@ def test_without_settings_checkpointing_is_off_and_defaults_are_flinks():
     [
         ("state.backend", "state.backend.type"),
         ("state.checkpoints.dir", "execution.checkpointing.dir"),
-        ("state.savepoints.dir", "execution.checkpointing.savepoint-dir"),
         ("state.checkpoints.num-retained", "execution.checkpointing.num-retained"),
         ("state.backend.incremental", "execution.checkpointing.incremental"),
         ("restart-strategy", "restart-strategy.type"),

@@ -47,7 +47,7 @@ def _checkpoints_have_a_directory(configuration: JobConfiguration) -> str | None
 
 
 def _durations_are_long_enough(configuration: JobConfiguration) -> str | None:
-    for option in (checkpointing.TIMEOUT, engine.EPOCH_TARGET, engine.HEARTBEAT_EPOCH):
+    for option in (checkpointing.TIMEOUT, engine.EPOCH_TIMEOUT):
         reason = _too_short(configuration.key_of(option), configuration.get(option))
         if reason is not None:
             return reason

@@ -11,12 +11,16 @@ import secrets
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.ids import JobId, new_job_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+MANAGED_MEMORY_DEFAULT_BYTES: Final = 256 << 20
+"""Managed memory of one slot of a local run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Deployment:
         durable: whether checkpoints must outlive this process, so that a directory must be set.
         spark_conf: Spark options of the manifest.
         own_spark_conf: Spark options that the deployment needs.
+        slots_per_executor: slots that share an executor's memory.
+        managed_bytes_per_slot: memory of a slot's state where no option says otherwise.
         restore_path: start from this checkpoint while the job has none of its own.
     """
 
@@ -46,6 +52,8 @@ class Deployment:
     durable: bool
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     own_spark_conf: Mapping[str, str] = field(default_factory=dict)
+    slots_per_executor: int = 1
+    managed_bytes_per_slot: int = MANAGED_MEMORY_DEFAULT_BYTES
     restore_path: str | None = None
     allow_non_restored_state: bool = False
 

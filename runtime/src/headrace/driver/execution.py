@@ -6,7 +6,7 @@ import atexit
 import logging
 import os
 import pickle
-import random
+import random  # noqa: TID251 - the composition root makes the source that others are handed
 import shutil
 import signal
 import sys
@@ -27,6 +27,7 @@ from headrace.cli.cache import cache_dir
 from headrace.cli.jars import resolve_jars
 from headrace.clock import SystemClock
 from headrace.common.job_execution_result import JobExecutionResult
+from headrace.config.memory_model import derive_memory
 from headrace.config.options import checkpointing, engine, job, memory, state
 from headrace.connectors.kafka.spec import KafkaSourceSpec
 from headrace.datastream.stream_execution_environment import DEFAULT_JOB_NAME
@@ -58,9 +59,6 @@ log = logging.getLogger(__name__)
 
 ENV_JARS: Final = "HEADRACE_JARS"
 """Directory of the connector jars inside the runtime image."""
-
-MANAGED_MEMORY_DEFAULT_BYTES: Final = 256 << 20
-"""Managed memory of one slot where no option says otherwise (a local run)."""
 
 
 class JobExecutor:
@@ -234,11 +232,12 @@ def build_settings(
         job_name=graph.name,
         state_backend=get(state.BACKEND).value,
         state_options=configuration.state_backend_options(),
-        managed_memory_bytes=get(memory.MANAGED_SIZE) or MANAGED_MEMORY_DEFAULT_BYTES,
+        managed_memory_bytes=_managed_bytes_per_slot(configuration, deployment),
         checkpoints_uri=root,
         storage_options=storage_options,
         transfer_threads=get(state.TRANSFER_THREADS),
         heartbeat_interval_s=get(engine.SLOT_HEARTBEAT_INTERVAL) / 1000,
+        incremental=get(checkpointing.INCREMENTAL),
         allow_non_restored_state=deployment.allow_non_restored_state,
     )
     return JobSettings(
@@ -246,7 +245,7 @@ def build_settings(
         job_name=graph.name,
         token=deployment.token,
         checkpoint=_checkpoint_settings(configuration),
-        restart=restart_strategy(configuration, random.SystemRandom()),  # noqa: TID251 - composition root
+        restart=restart_strategy(configuration, random.SystemRandom()),
         slots=slots,
         checkpoints_uri=root,
         storage_options=storage_options,
@@ -259,9 +258,23 @@ def build_settings(
         control_host=deployment.host,
         control_port=deployment.control_port,
         slot_request_timeout_s=get(engine.SLOT_REQUEST_TIMEOUT) / 1000,
+        slot_heartbeat_timeout_s=get(engine.SLOT_HEARTBEAT_TIMEOUT) / 1000,
         min_epoch_s=0.0,
+        epoch_timeout_s=get(engine.EPOCH_TIMEOUT) / 1000,
         max_epoch_rows=get(engine.EPOCH_MAX_ROWS),
     )
+
+
+def _managed_bytes_per_slot(configuration: JobConfiguration, deployment: Deployment) -> int:
+    """Return a slot's equal share of its executor's managed memory (A5)."""
+    model = derive_memory(configuration)
+    slots = configuration.get(memory.SLOTS) or deployment.slots_per_executor
+    if model is not None:
+        return model.managed_bytes_per_slot(slots)
+    managed = configuration.get(memory.MANAGED_SIZE)
+    if managed is not None:
+        return managed // slots
+    return deployment.managed_bytes_per_slot
 
 
 def _checkpoint_settings(configuration: JobConfiguration) -> CheckpointSettings:

@@ -198,7 +198,7 @@ class GenerationRun:
         self._query = StreamQuery(self._generation, self._runner, parts.post, parts.clock)
         self._query.start(rows, self._scratch, position, settings.min_epoch_s)
 
-    def _handle(self, event: Event) -> Outcome | None:
+    def _handle(self, event: Event) -> Outcome | None:  # noqa: C901 - one case an event
         match event:
             case EpochFinished():
                 if event.generation == self._generation:
@@ -219,8 +219,23 @@ class GenerationRun:
                 if event.generation == self._generation and event.error is not None:
                     raise describe_failure(event.error)
             case Tick():
+                self._check_progress()
                 return self._execute(self._coordinator.tick(Instant.read(self._parts.clock)))
         return None
+
+    def _check_progress(self) -> None:
+        """Fail over when an epoch takes too long or a slot has fallen silent."""
+        settings = self._parts.settings
+        running_s = self._query.running_s() if self._query is not None else 0.0
+        if running_s > settings.epoch_timeout_s:
+            msg = f"an epoch takes too long, see headrace.epoch.timeout; running_s={running_s:.0f}"
+            raise EpochAbortedError(msg)
+        silent = self._parts.slots.silent(settings.slot_heartbeat_timeout_s)
+        if silent:
+            for slot in silent:
+                self._parts.slots.drop(slot, "silent for longer than heartbeat.timeout")
+            msg = f"slots have fallen silent; slots={silent}"
+            raise SlotLostError(msg)
 
     def _epoch_finished(self, event: EpochFinished) -> None:
         self._last_epoch = event.epoch
@@ -307,7 +322,7 @@ class GenerationRun:
 
     # --- slots' messages --------------------------------------------------------------------
 
-    def _slot_said(self, event: SlotSaid) -> Outcome | None:
+    def _slot_said(self, event: SlotSaid) -> Outcome | None:  # noqa: PLR0911 - one case a message
         message: FromSlot = event.message
         slot = SlotIndex(event.slot)
         now = Instant.read(self._parts.clock)
@@ -349,7 +364,7 @@ class GenerationRun:
 
     # --- checkpoints ------------------------------------------------------------------------
 
-    def _execute(self, decisions: list[Decision]) -> Outcome | None:
+    def _execute(self, decisions: list[Decision]) -> Outcome | None:  # noqa: C901 - one case a decision
         outcome: Outcome | None = None
         for decision in decisions:
             match decision:

@@ -73,7 +73,7 @@ class JobMaster:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._failures: list[PastFailure] = []
         self._stop: StopRequested | None = None
-        self._slots = SlotService(settings.job_id, settings.token, self)
+        self._slots = SlotService(settings.job_id, settings.token, self, clock)
 
     def stop(self, *, cancel: bool) -> None:
         """Ask the job to end between two epochs; ``cancel`` also applies the retention policy."""

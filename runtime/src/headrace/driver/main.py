@@ -59,6 +59,9 @@ SCRATCH_DIR: Final = Path("/tmp/headrace-scratch")  # noqa: S108 - a volume of t
 TERMINATION_BYTES_MAX: Final = 4096
 """Kubernetes keeps no more of a termination message."""
 
+MANAGED_FRACTION: Final = 0.4
+"""Part of the memory beyond the executor's heap that belongs to state; Flink's managed fraction."""
+
 EXIT_CRASHED: Final = 70
 """``EX_SOFTWARE``: no termination message, a new driver may go on."""
 
@@ -175,6 +178,11 @@ def build_deployment(config: DriverConfig, environment: Mapping[str, str]) -> De
     return replace(
         deployment,
         control_port=SLOT_CONTROL_PORT,
+        slots_per_executor=config.executor.slots,
+        managed_bytes_per_slot=int(
+            config.executor.memory_overhead_mib * MANAGED_FRACTION * (1 << 20)
+        )
+        // config.executor.slots,
         master="k8s://https://kubernetes.default.svc:443",
         own_spark_conf=kubernetes_conf(config, host, pod_name),
     )

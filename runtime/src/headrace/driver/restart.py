@@ -58,7 +58,7 @@ class GiveUp:
 class RestartStrategy(Protocol):
     """Decides about restarts."""
 
-    def next_delay(self, history: Sequence[PastFailure], now_ms: int) -> RestartAfter | GiveUp:  # noqa: ARG002 - the protocol's
+    def next_delay(self, history: Sequence[PastFailure], now_ms: int) -> RestartAfter | GiveUp:
         """Decide about a failure that happened at ``now_ms``.
 
         Args:
@@ -99,7 +99,7 @@ class FailureRate:
     interval_ms: int
     delay_ms: int
 
-    def next_delay(self, history: Sequence[PastFailure], now_ms: int) -> RestartAfter | GiveUp:  # noqa: ARG002 - the protocol's
+    def next_delay(self, history: Sequence[PastFailure], now_ms: int) -> RestartAfter | GiveUp:
         """Restart unless this failure is one too many within the interval that ends now."""
         recent = sum(1 for failure in history if now_ms - failure.at_ms <= self.interval_ms) + 1
         if recent > self.failures_max:
@@ -131,7 +131,7 @@ class ExponentialDelay:
     attempts: int
     random: Random
 
-    def next_delay(self, history: Sequence[PastFailure], now_ms: int) -> RestartAfter | GiveUp:  # noqa: ARG002 - the protocol's
+    def next_delay(self, history: Sequence[PastFailure], now_ms: int) -> RestartAfter | GiveUp:
         """Restart after the delay that follows from the failures since the last reset."""
         streak = self._failures_since_reset(history, now_ms)
         if streak >= self.attempts:

@@ -33,6 +33,8 @@ class JobSettings:
         control_host: address that slots reach the coordinator at.
         control_port: 0 = any free one.
         slot_request_timeout_s: how long a job waits for all its slots.
+        slot_heartbeat_timeout_s: a slot that is silent for longer is lost.
+        epoch_timeout_s: an epoch that takes longer is aborted.
         min_epoch_s: an epoch does not start earlier than this after the one before.
         max_epoch_rows: most rows that one epoch reads from one source.
     """
@@ -52,5 +54,7 @@ class JobSettings:
     control_host: str
     control_port: int
     slot_request_timeout_s: float
+    slot_heartbeat_timeout_s: float
     min_epoch_s: float
+    epoch_timeout_s: float
     max_epoch_rows: int

@@ -24,6 +24,7 @@ from headrace.slot.messages import FromSlot, Heartbeat, Register, Shutdown, ToSl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.clock import Clock
     from headrace.ids import AttemptId, JobId
 
 log = logging.getLogger(__name__)
@@ -64,15 +65,18 @@ class RegisteredSlot:
     registration: Register
     orders: queue.SimpleQueue[ToSlot | None] = field(default_factory=queue.SimpleQueue)
     metrics: dict[str, float] = field(default_factory=dict)
+    heard_s: float = 0.0
+    """Monotonic time of its last message."""
 
 
 class SlotService:
     """Server and registry of slots; thread-safe."""
 
-    def __init__(self, job_id: JobId, token: str, listener: SlotListener) -> None:
+    def __init__(self, job_id: JobId, token: str, listener: SlotListener, clock: Clock) -> None:
         self._job_id = job_id
         self._token = f"Bearer {token}"
         self._listener = listener
+        self._clock = clock
         self._changed = threading.Condition()
         self._slots: dict[int, RegisteredSlot] = {}
         self._server: grpc.Server | None = None
@@ -124,12 +128,11 @@ class SlotService:
         with self._changed:
             return {index: dict(slot.metrics) for index, slot in self._slots.items()}
 
-    def wait_registered(self, parallelism: int, timeout_s: float) -> dict[int, Register]:
-        """Wait until slots 0..parallelism-1 are registered or the time is over; return who is."""
-        wanted = range(parallelism)
+    def silent(self, timeout_s: float) -> list[int]:
+        """Return the registered slots that have said nothing for ``timeout_s`` seconds."""
+        limit = self._clock.monotonic_s() - timeout_s
         with self._changed:
-            self._changed.wait_for(lambda: all(s in self._slots for s in wanted), timeout_s)
-            return {s: self._slots[s].registration for s in wanted if s in self._slots}
+            return [index for index, slot in self._slots.items() if slot.heard_s < limit]
 
     def send(self, slot: int, order: ToSlot) -> bool:
         """Queue an order; returns False when the slot is not registered."""
@@ -158,7 +161,7 @@ class SlotService:
         if not isinstance(first, Register) or first.job_id != self._job_id:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a stream begins with Register")
             return
-        registered = RegisteredSlot(first)
+        registered = RegisteredSlot(first, heard_s=self._clock.monotonic_s())
         if not self._admit(registered):
             yield Shutdown(reason="another process owns this slot")
             return
@@ -189,6 +192,7 @@ class SlotService:
         registration = registered.registration
         try:
             for message in requests:
+                registered.heard_s = self._clock.monotonic_s()
                 if isinstance(message, Heartbeat):
                     registered.metrics = message.metrics
                 self._listener.slot_message(registration.slot, registration.attempt, message)

@@ -57,6 +57,7 @@ class StreamQuery:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._epoch_error: BaseException | None = None
+        self._epoch_started_s: float | None = None
 
     def start(
         self,
@@ -85,6 +86,11 @@ class StreamQuery:
             target=self._await, args=(query,), name=f"query-g{self._generation}", daemon=True
         ).start()
 
+    def running_s(self) -> float:
+        """Return for how long the present epoch has been running, 0 between epochs."""
+        started = self._epoch_started_s
+        return self._clock.monotonic_s() - started if started is not None else 0.0
+
     def request_stop(self) -> None:
         """Let the present epoch be the last; `QueryEnded` follows."""
         self._stopping.set()
@@ -104,11 +110,13 @@ class StreamQuery:
             raise StopEpochs
         epoch: Epoch = batch_id  # type: ignore[assignment]
         started = time.perf_counter()
+        self._epoch_started_s = self._clock.monotonic_s()
         try:
             results = self._runner.run(rows, epoch, self._clock.now_ms())
         except BaseException as error:
             self._epoch_error = error
             raise
+        self._epoch_started_s = None
         duration_ms = (time.perf_counter() - started) * 1000
         event = EpochFinished(self._generation, epoch, tuple(results), duration_ms)
         self._post(event)

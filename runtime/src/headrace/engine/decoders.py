@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 - a decoder uses of a batch what its source has
 """Decoders: Spark rows of each kind of source -> records, inside Spark's Python tasks."""
 
 from __future__ import annotations

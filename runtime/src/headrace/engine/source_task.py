@@ -195,7 +195,7 @@ class _SourceProgram:
         greatest = progress.max_timestamp_ms
         for value, recorded in zip(values, own, strict=True):
             stamp = recorded if assigner is None else assigner(value, recorded)
-            if stamp > greatest:
+            if stamp > greatest:  # noqa: PLR1730 - max() costs a call a record
                 greatest = stamp
             scope.timestamp = stamp
             push(value)

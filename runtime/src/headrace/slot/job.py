@@ -33,7 +33,7 @@ from headrace.slot.messages import EpochResult
 from headrace.slot.runtime_context import SlotRuntimeContext
 from headrace.slot.settings import SlotSettings
 from headrace.slot.sinks import SinkPart, SlotSinks
-from headrace.slot.snapshots import FrozenSlot, KeyedPart, SlotSnapshots, freeze
+from headrace.slot.snapshots import FrozenSlot, KeyedPart, SlotSnapshots
 from headrace.slot.user_code import user_traceback
 from headrace.slot.watermarks import WATERMARK_MIN, WatermarkTracker
 from headrace.state.contract import BackendConfig, RestoreSource
@@ -166,7 +166,8 @@ class SlotJob:
         backend: KeyedStateBackend = backend_factory(settings.state_backend).open(config, sources)
         adopted = (
             handles[0]
-            if len(handles) == 1
+            if settings.incremental
+            and len(handles) == 1
             and handles[0].key_group_range == own_range
             and "://" not in "".join(file.path for file in handles[0].files)
             else None
@@ -334,14 +335,18 @@ class SlotJob:
             operator.append(
                 OperatorStateHandle(WATERMARK_UID, SlotIndex(0), WATERMARK_STATE, "union", items)
             )
-        return freeze(
-            list(self._keyed.values()),
-            upload,
-            carried,
-            operator,
-            checkpoint_id,
-            self._environment.snapshots,
-            started,
+        snapshots = self._environment.snapshots
+        keyed = tuple(
+            (part, part.backend.snapshot(snapshots.directory(checkpoint_id, part.operator_id)))
+            for part in self._keyed.values()
+        )
+        return FrozenSlot(
+            checkpoint_id=checkpoint_id,
+            keyed=keyed,
+            spools=tuple(upload),
+            carried=tuple(carried),
+            operator=tuple(operator),
+            sync_ms=(time.perf_counter() - started) * 1000,
         )
 
     @property
@@ -351,8 +356,9 @@ class SlotJob:
 
     def checkpoint_completed(self, checkpoint_id: CheckpointId) -> None:
         """Take note that a checkpoint exists: publish its output."""
-        for part in self._keyed.values():
-            part.reusable.completed(checkpoint_id)
+        if self.settings.incremental:
+            for part in self._keyed.values():
+                part.reusable.completed(checkpoint_id)
         if self._sinks is not None:
             self._sinks.completed(checkpoint_id)
 

@@ -67,7 +67,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT_S: Final = 2.0
+HEARTBEAT_DEFAULT_S: Final = 2.0
+"""Until the first restore order brings the job's own settings."""
+
 _SOCKET_BUFFER_BYTES: Final = 1 << 20
 
 
@@ -90,6 +92,7 @@ class SlotProcess:
         self._snapshots = SlotSnapshots(work_dir / "snapshots")
         self._metrics: dict[str, float] = {}
         self._metrics_at_s = 0.0
+        self._heartbeat_s = HEARTBEAT_DEFAULT_S
         self._ended = threading.Event()
         self._control = ControlChannel(
             arguments.coordinator, token, self._on_order, self._on_control_end
@@ -185,6 +188,7 @@ class SlotProcess:
             self._fail(error)
             return
         self._poisoned = False
+        self._heartbeat_s = self._job.settings.heartbeat_interval_s
         reach("slot.before-restored")
         self._control.send(
             Restored(
@@ -258,7 +262,7 @@ class SlotProcess:
     def _observe(self, job: SlotJob) -> None:
         """Read the gauges now and then; here, because state belongs to the main thread."""
         now = self._clock.monotonic_s()
-        if now - self._metrics_at_s >= HEARTBEAT_S:
+        if now - self._metrics_at_s >= self._heartbeat_s:
             self._metrics_at_s = now
             self._metrics = job.metrics()
 
@@ -293,7 +297,7 @@ class SlotProcess:
         answer: FromSlot
         try:
             snapshot = upload(frozen, job.uploader, SlotIndex(self._arguments.slot))
-        except Exception as error:  # noqa: BLE001 - fails the checkpoint, not the job
+        except Exception as error:
             log.warning("checkpoint declined checkpoint=%s", checkpoint_id, exc_info=error)
             answer = Decline(generation, checkpoint_id, to_error_info(error))
         else:
@@ -322,7 +326,7 @@ class SlotProcess:
         self._control.send(Output(self._generation, channel, items))
 
     def _beat(self) -> None:
-        while not self._clock.wait(self._ended, HEARTBEAT_S):
+        while not self._clock.wait(self._ended, self._heartbeat_s):
             self._control.send(Heartbeat(self._generation, self._metrics))
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ class SlotSettings(msgspec.Struct, frozen=True):
         storage_options: options of the checkpoint storage.
         transfer_threads: parallel uploads or downloads of one slot.
         heartbeat_interval_s: time between two heartbeats.
+        incremental: refer to files that an earlier checkpoint holds instead of sending all again.
         allow_non_restored_state: accept restored state that the program no longer declares.
     """
 
@@ -30,4 +31,5 @@ class SlotSettings(msgspec.Struct, frozen=True):
     storage_options: dict[str, str]
     transfer_threads: int
     heartbeat_interval_s: float
+    incremental: bool
     allow_non_restored_state: bool

@@ -126,30 +126,6 @@ class SlotSnapshots:
                 shutil.rmtree(directory, ignore_errors=True)
 
 
-def freeze(
-    parts: list[KeyedPart],
-    spools: list[PendingSpool],
-    carried: list[SinkCommittable],
-    operator: list[OperatorStateHandle],
-    checkpoint_id: CheckpointId,
-    snapshots: SlotSnapshots,
-    started: float,
-) -> FrozenSlot:
-    """Run the sync phase for keyed state and put everything together."""
-    keyed = tuple(
-        (part, part.backend.snapshot(snapshots.directory(checkpoint_id, part.operator_id)))
-        for part in parts
-    )
-    return FrozenSlot(
-        checkpoint_id,
-        keyed,
-        tuple(spools),
-        tuple(carried),
-        tuple(operator),
-        (time.perf_counter() - started) * 1000,
-    )
-
-
 def upload(frozen: FrozenSlot, uploader: SnapshotUploader, slot: SlotIndex) -> SlotSnapshot:
     """Run the async phase; returns what to acknowledge.
 

@@ -98,14 +98,6 @@ DIRECTORY: Final = Option(
     "is `<dir>/<job id>/chk-<n>`. Required when checkpointing is on.",
     aliases=("state.checkpoints.dir",),
 )
-SAVEPOINT_DIRECTORY: Final = Option(
-    "execution.checkpointing.savepoint-dir",
-    optional(STORAGE_URI),
-    None,
-    _SECTION,
-    "Default root of savepoints as a URI.",
-    aliases=("state.savepoints.dir",),
-)
 NUM_RETAINED: Final = Option(
     "execution.checkpointing.num-retained",
     integer(1),
@@ -129,15 +121,6 @@ STORAGE: Final = Option(
     _SECTION,
     "Kind of checkpoint storage.",
     aliases=("state.checkpoint-storage",),
-)
-LOCAL_BACKUP: Final = Option(
-    "execution.checkpointing.local-backup.enabled",
-    BOOLEAN,
-    True,
-    _SECTION,
-    "Keep the snapshot of the last completed checkpoint on local disk, so that slots that survive "
-    "a failure roll back without a download. Flink's default is false.",
-    aliases=("state.backend.local-recovery",),
 )
 RECOVERY_PATH: Final = Option(
     "execution.state-recovery.path",
@@ -165,11 +148,9 @@ OPTIONS: Final = (
     TOLERABLE_FAILURES,
     RETENTION,
     DIRECTORY,
-    SAVEPOINT_DIRECTORY,
     NUM_RETAINED,
     INCREMENTAL,
     STORAGE,
-    LOCAL_BACKUP,
     RECOVERY_PATH,
     IGNORE_UNCLAIMED_STATE,
 )
