@@ -8,8 +8,8 @@ Prints one JSON line last:
 - ``publish_ms``, ``subsume_ms``: medians over 20 checkpoints of about 100 files, 3 retained
 - ``claim_ms``: a new generation over those checkpoints
 
-``python bench/checkpoint_storage.py [URI] [--option s3.endpoint=http://...]...``; without a URI in a
-temporary directory. What it writes it deletes.
+``python bench/checkpoint_storage.py [URI] [--option s3.endpoint=http://...]...``; without a URI a
+temporary directory is used. What it writes it deletes.
 """
 
 from __future__ import annotations
