@@ -143,6 +143,21 @@ def test_a_refused_driver_is_degraded_with_the_reason_and_tried_again():
     asyncio.run(check())
 
 
+def test_a_refusal_of_what_is_not_wanted_any_more_is_forgotten():
+    async def check():
+        operator = await running()
+        operator.cluster.delete_object(Kind.SERVICE, NAMESPACE, "payments-driver")
+        operator.cluster.fail("apply Service", RefusedError("no", status=403))
+        await operator.turns()
+        operator.cluster.edit(Kind.STREAM_JOB, NAMESPACE, NAME, state="suspended")
+        await operator.live(6)
+        degraded = next(c for c in operator.status.conditions if c.type == "Degraded")
+        assert degraded.status == "False"
+        assert operator.status.lifecycle_state is LifecycleState.SUSPENDED
+
+    asyncio.run(check())
+
+
 def test_an_event_that_cannot_be_posted_stops_nothing():
     async def check():
         operator = Operator()

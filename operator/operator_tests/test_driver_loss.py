@@ -198,9 +198,9 @@ def test_a_driver_deleted_by_somebody_is_replaced_once_its_name_is_free():
 
 def test_a_pod_that_never_stops_is_removed_by_force_after_its_grace_period():
     going = running().then(driver=driver_pod(deletion_deadline=later(30)))
-    patient = going.then(now=later(89))
+    patient = going.then(now=later(59))
     assert patient.decision.actions == ()
-    forced = going.then(now=later(90))
+    forced = going.then(now=later(60))
     assert (DeleteObject(DRIVER, "driver-uid-1", 0),) == forced.decision.actions
     assert "DriverForceDeleted" in forced.event_reasons
 

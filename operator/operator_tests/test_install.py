@@ -42,10 +42,8 @@ def test_a_namespaced_install_needs_only_roles():
     kinds = [document["kind"] for document in documents]
     assert "ClusterRole" not in kinds
     assert 2 == kinds.count("Role") == kinds.count("RoleBinding")
-    command = by_kind(documents)["Deployment"]["spec"]["template"]["spec"]["containers"][0][
-        "command"
-    ]
-    assert command == ["headrace", "operator", "--namespace=cards", "--namespace=upi"]
+    command = by_kind(documents)["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert command == ["headrace", "operator", "run", "--namespace=cards", "--namespace=upi"]
 
 
 def test_the_operators_pod_is_confined():
@@ -75,5 +73,5 @@ def test_the_command_prints_the_definitions():
 
 
 def test_namespace_and_all_namespaces_exclude_each_other():
-    result = CliRunner().invoke(app, ["--namespace", "a", "--all-namespaces"])
+    result = CliRunner().invoke(app, ["run", "--namespace", "a", "--all-namespaces"])
     assert result.exit_code == 2

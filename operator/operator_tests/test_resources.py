@@ -55,7 +55,7 @@ def test_the_driver_pod_is_never_restarted_in_place_and_has_one_fixed_name():
 
 def test_the_driver_runs_the_contracts_command_with_its_configuration():
     made = container()
-    assert made["command"] == ["headrace", "driver", "--config", "/etc/headrace/job.json"]
+    assert made["args"] == ["headrace", "driver", "--config", "/etc/headrace/job.json"]
     assert {"name": "headrace-config", "mountPath": "/etc/headrace", "readOnly": True} in (
         made["volumeMounts"]
     )
@@ -203,7 +203,7 @@ def test_what_the_user_says_about_pods_reaches_both_kinds_of_pods():
     for manifest in (driver, executor):
         made, inner = manifest["spec"], manifest["spec"]["containers"][0]
         assert made["nodeSelector"] == {"disk": "ssd"}
-        assert made["tolerations"] == [{"key": "spot", "operator": "Exists"}]
+        assert made["tolerations"][0] == {"key": "spot", "operator": "Exists"}
         assert made["imagePullSecrets"] == [{"name": "registry"}]
         assert (made["priorityClassName"], made["affinity"]) == ("high", {"nodeAffinity": {}})
         assert inner["envFrom"] == [{"secretRef": {"name": "s3"}}]
@@ -215,6 +215,17 @@ def test_what_the_user_says_about_pods_reaches_both_kinds_of_pods():
     assert env(driver["spec"]["containers"][0])["REGION"]["value"] == "driver"
     assert env(executor["spec"]["containers"][0])["REGION"]["value"] == "in"
     assert "ONLY" in env(executor["spec"]["containers"][0])
+
+
+def test_a_lost_node_costs_half_a_minute_unless_the_user_says_otherwise():
+    def seconds(**changes):
+        tolerations = pod(**changes)["spec"]["tolerations"]
+        return {item["key"]: item["tolerationSeconds"] for item in tolerations}
+
+    not_ready, unreachable = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+    assert seconds() == {not_ready: 30, unreachable: 30}
+    own = {"key": unreachable, "operator": "Exists", "tolerationSeconds": 600}
+    assert seconds(podTemplate={"tolerations": [own]}) == {unreachable: 600, not_ready: 30}
 
 
 def test_a_named_account_is_used_and_none_is_made():

@@ -51,6 +51,7 @@ def test_the_intent_to_start_is_in_the_status_that_is_written_before_the_pod_is_
     assert (start.status.driver.phase, start.status.driver.attempt) == (DriverPhase.STARTING, 1)
     assert LifecycleState.DEPLOYING is start.status.lifecycle_state
     assert start.event_reasons == ["Submitted"]
+    assert start.status.observed_generation == 0
 
 
 def test_a_start_that_was_interrupted_goes_on_with_the_same_attempt():

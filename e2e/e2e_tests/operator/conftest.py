@@ -79,12 +79,13 @@ def node(plane: ControlPlane, namespace: str, job_server: JobServer) -> Iterator
 class OperatorProcess:
     """The operator as a process that can be killed."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, driver_port: int, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, driver_port: int, log: Path, *options: str) -> None:
         self._command = [
             sys.executable,
             "-m",
             "headrace_operator",
-            f"--namespace={namespace}",
+            "run",
+            *options,
             "--poll-interval=0.3",
             "--resync-interval=5",
             "--deletion-timeout=20",
@@ -126,7 +127,9 @@ def make_operator(
 
     def make() -> OperatorProcess:
         log = tmp_path / f"operator-{len(made)}.log"
-        made.append(OperatorProcess(operator_kubeconfig, namespace, job_server.port, log))
+        made.append(
+            OperatorProcess(operator_kubeconfig, job_server.port, log, f"--namespace={namespace}")
+        )
         return made[-1]
 
     yield make

@@ -20,7 +20,6 @@ from headrace_operator.settings import Settings
 app = typer.Typer(
     name="operator",
     help="Run the Kubernetes operator, or print what installs it.",
-    no_args_is_help=False,
     invoke_without_command=True,
 )
 
@@ -31,8 +30,14 @@ Namespaces = Annotated[
 
 
 @app.callback()
-def main(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
-    context: typer.Context,
+def main(context: typer.Context) -> None:
+    """Run the operator for the whole cluster unless a command says otherwise."""
+    if context.invoked_subcommand is None:
+        serve(Settings(), readable_logs=False)
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     namespace: Namespaces = None,
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Serve the whole cluster (default).")
@@ -56,8 +61,6 @@ def main(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0 = none.")] = 9090,
 ) -> None:
     """Run the operator until it is stopped."""
-    if context.invoked_subcommand is not None:
-        return
     if namespace and all_namespaces:
         raise typer.BadParameter("give either --namespace or --all-namespaces")
     settings = Settings(
@@ -69,10 +72,10 @@ def main(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         health_port=health_port,
         metrics_port=metrics_port,
     )
-    run(settings, readable_logs=dev)
+    serve(settings, readable_logs=dev)
 
 
-def run(settings: Settings, *, readable_logs: bool) -> None:
+def serve(settings: Settings, *, readable_logs: bool) -> None:
     """Run the operator in this process until SIGTERM or SIGINT."""
     log_format = kopf.LogFormat.PLAIN if readable_logs else kopf.LogFormat.JSON
     kopf.configure(log_format=log_format)

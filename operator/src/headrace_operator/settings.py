@@ -25,7 +25,7 @@ class Settings:
     """Figures that change all the time (lag) are written at most this often on their own."""
     deletion_timeout_s: float = 120.0
     """After this the pods of a deleted job are killed and its finalizer is removed regardless."""
-    stop_overdue_s: float = 60.0
+    stop_overdue_s: float = 30.0
     """A pod that is still there so long after its grace period is removed by force."""
     driver_grace_s: int = 30
     """Time that a driver gets to end its epoch when it is stopped."""

@@ -182,6 +182,8 @@ class JobActor:
 
     async def _carry_out(self, facts: Facts, snapshot: Snapshot, decision: Decision) -> float:
         tools, now = self._tools, facts.now
+        if not decision.actions:
+            self._refusal = None  # what was refused is not wanted any more
         write = self._is_worth_writing(facts.job.status, decision.status, now)
         if not write and not decision.actions and not decision.events:
             self._haste = 0

@@ -223,7 +223,7 @@ def _start(
     )
     cleanup = delete_pods(leftover_executors(facts))
     actions: tuple[Action, ...] = (*cleanup, CreateDriver(manifest))
-    return Plan(lifecycle, record, "starting the driver", in_effect=True, actions=actions)
+    return Plan(lifecycle, record, "starting the driver", actions=actions)
 
 
 def _with_driver(

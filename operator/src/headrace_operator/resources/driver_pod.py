@@ -100,7 +100,9 @@ def _container(job: JobIdentity, spec: StreamJobSpec) -> dict[str, object]:
     container: dict[str, object] = {
         "name": CONTAINER_DRIVER,
         "image": spec.image,
-        "command": ["headrace", "driver", "--config", f"{CONFIG_DIR}/{CONFIG_FILE}"],
+        # Arguments to the image's entrypoint, as for the executors that Spark creates: the init
+        # process there hands signals on and reaps what is orphaned.
+        "args": ["headrace", "driver", "--config", f"{CONFIG_DIR}/{CONFIG_FILE}"],
         "env": build_env(job, spec.pod_template.env, spec.driver.env),
         "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
         "resources": _resources(spec),

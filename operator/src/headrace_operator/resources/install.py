@@ -143,7 +143,7 @@ def _deployment(
         "name": "operator",
         "image": image,
         "imagePullPolicy": pull_policy,
-        "command": ["headrace", "operator", *options],
+        "args": ["headrace", "operator", "run", *options],
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -48,6 +49,28 @@ def build_env(job: JobIdentity, *groups: Iterable[EnvVar]) -> list[dict[str, obj
     return list(variables.values())
 
 
+NODE_LOSS_S: Final = 30
+"""How long pods wait for a node that went away; Kubernetes' own default is five minutes."""
+
+_NODE_LOSS_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def _tolerations(template: PodTemplate) -> list[dict[str, object]]:
+    """The user's tolerations, and short ones for a lost node where he has no opinion."""
+    given = {toleration.key for toleration in template.tolerations}
+    short: list[dict[str, object]] = [
+        {
+            "key": taint,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": NODE_LOSS_S,
+        }
+        for taint in _NODE_LOSS_TAINTS
+        if taint not in given
+    ]
+    return [*(to_manifest(item) for item in template.tolerations), *short]
+
+
 def build_env_from(template: PodTemplate) -> list[dict[str, object]]:
     """Return the environment from whole ConfigMaps and Secrets."""
     return [to_manifest(source) for source in template.env_from]
@@ -68,8 +91,7 @@ def build_placement(template: PodTemplate) -> dict[str, object]:
     placement: dict[str, object] = {}
     if template.node_selector:
         placement["nodeSelector"] = dict(template.node_selector)
-    if template.tolerations:
-        placement["tolerations"] = [to_manifest(item) for item in template.tolerations]
+    placement["tolerations"] = _tolerations(template)
     if template.affinity is not None:
         placement["affinity"] = dict(template.affinity)
     if template.priority_class_name is not None:
