@@ -29,12 +29,12 @@ class Count(KeyedProcessFunction):
         yield f"{ctx.get_current_key()}:{count}"
 
 
-def main(servers: str) -> None:
+def main(servers: str, input_topic: str, output_topic: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     source = (
         KafkaSource.builder()
         .set_bootstrap_servers(servers)
-        .set_topics("in")
+        .set_topics(input_topic)
         .set_group_id("ledger")
         .set_starting_offsets(KafkaOffsetsInitializer.earliest())
         .set_value_only_deserializer(SimpleStringSchema())
@@ -45,12 +45,12 @@ def main(servers: str) -> None:
         .set_bootstrap_servers(servers)
         .set_record_serializer(
             KafkaRecordSerializationSchema.builder()
-            .set_topic("out")
+            .set_topic(output_topic)
             .set_value_serialization_schema(SimpleStringSchema())
             .build()
         )
         .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-        .set_transactional_id_prefix("ledger")
+        .set_transactional_id_prefix(output_topic)
         .build()
     )
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "in")
@@ -60,4 +60,4 @@ def main(servers: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -32,6 +32,7 @@ class Ledger:
 
     driver: DriverProcess
     servers: str
+    output_topic: str
     expected: Counter[str]
 
     @property
@@ -42,7 +43,7 @@ class Ledger:
     def output(self) -> Counter[str]:
         """Return what a read_committed consumer sees, by value."""
         client = {"bootstrap.servers": self.servers}
-        return Counter((r.value or b"").decode() for r in read_committed(client, "out"))
+        return Counter((r.value or b"").decode() for r in read_committed(client, self.output_topic))
 
     def supervise_until_complete(self, timeout_s: float) -> None:
         """Play the operator: start killed drivers again, until the whole output is there."""
@@ -77,17 +78,19 @@ def running_ledger(
     records: int,
     seed: int,
     parallelism: int = 2,
+    master: str | None = None,
     failpoints: str = "",
     options: Mapping[str, str] | None = None,
 ) -> Iterator[Ledger]:
     """Start a job over ``records`` random records; kills whatever is left of it at the end."""
-    expected = fill_input(servers, records, seed)
+    input_topic, output_topic = f"in-{uuid.uuid4().hex}", f"out-{uuid.uuid4().hex}"
+    expected = fill_input(servers, (input_topic, output_topic), records, seed)
     config = DriverConfig(
         job_id=uuid.uuid4().hex,
         job_name="ledger",
         namespace="test",
         program=str(PROGRAM),
-        args=[servers],
+        args=[servers, input_topic, output_topic],
         parallelism=parallelism,
         max_parallelism=128,
         config={
@@ -101,31 +104,31 @@ def running_ledger(
             "restart-strategy.fixed-delay.delay": "100 ms",
             **(options or {}),
         },
-        spark_conf={"spark.master": f"local[{parallelism}]"},
+        spark_conf={"spark.master": master or f"local[{parallelism}]"},
     )
     environment = {"HEADRACE_FAILPOINTS": failpoints} if failpoints else {}
     driver = DriverProcess(config, directory, environment)
     driver.start()
     try:
-        yield Ledger(driver, servers, expected)
+        yield Ledger(driver, servers, output_topic, expected)
     finally:
         driver.kill()
         for pid in driver.slots():
             kill_process(pid)
 
 
-def fill_input(servers: str, records: int, seed: int) -> Counter[str]:
-    """Make fresh topics, write the input, and return how often each key was written."""
+def fill_input(servers: str, topics: tuple[str, str], records: int, seed: int) -> Counter[str]:
+    """Make the topics, write the input, and return how often each key was written."""
     admin = AdminClient({"bootstrap.servers": servers})
-    for name, partitions in (("in", PARTITIONS), ("out", PARTITIONS)):
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    for name in topics:
+        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
     chooser = random.Random(seed)
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20})
     expected: Counter[str] = Counter()
     for _ in range(records):
         key = f"merchant-{chooser.randrange(500)}"
         expected[key] += 1
-        producer.produce("in", value=key.encode(), partition=chooser.randrange(PARTITIONS))
+        producer.produce(topics[0], value=key.encode(), partition=chooser.randrange(PARTITIONS))
         producer.poll(0)
     assert producer.flush(60) == 0
     return expected

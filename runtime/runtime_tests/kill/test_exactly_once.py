@@ -17,9 +17,10 @@ from runtime_tests.kill.ledger import running_ledger
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(900)]
 
 
-@pytest.fixture
-def servers(tmp_path):
-    with KafkaBroker(tmp_path / "kafka", resolve_broker_class_path(cache_dir())) as broker:
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    jars = resolve_broker_class_path(cache_dir())
+    with KafkaBroker(tmp_path_factory.mktemp("kafka"), jars) as broker:
         yield broker.bootstrap_servers
 
 
@@ -36,9 +37,7 @@ def test_output_is_exact_when_the_process_at_this_step_of_the_protocol_is_killed
     failpoint = f"{point}=3@{tmp_path}"
     if point in {"driver.after-claim", "slot.before-restored"}:
         failpoint = f"{point}=1@{tmp_path}"
-    with running_ledger(
-        tmp_path, servers, records=20_000, seed=2, failpoints=failpoint
-    ) as ledger:
+    with running_ledger(tmp_path, servers, records=20_000, seed=2, failpoints=failpoint) as ledger:
         ledger.supervise_until_complete(300)
         assert (tmp_path / point).exists(), "the point was never reached"
         ledger.assert_exact()
@@ -49,12 +48,12 @@ def test_output_is_exact_under_random_kills_of_slots_and_drivers(tmp_path, serve
     kills = int(os.environ.get("HEADRACE_KILLS", "8"))
     print(f"seed={seed} kills={kills}")
     chooser = random.Random(seed)
-    with running_ledger(tmp_path, servers, records=60_000, seed=seed) as ledger:
+    with running_ledger(tmp_path, servers, records=40_000, seed=seed) as ledger:
         driver = ledger.driver
         for number in range(kills):
-            assert driver.wait(
-                lambda s: s is not None and s.epochs_committed > 0, 120
-            ), driver.log_tail()
+            assert driver.wait(lambda s: s is not None and s.epochs_committed > 0, 120), (
+                driver.log_tail()
+            )
             time.sleep(chooser.uniform(0.0, 2.5))
             if number % 3 == 2:
                 driver.kill()
@@ -64,4 +63,23 @@ def test_output_is_exact_under_random_kills_of_slots_and_drivers(tmp_path, serve
                 if victims:
                     kill_process(chooser.choice(victims))
         ledger.supervise_until_complete(420)
+        ledger.assert_exact()
+
+
+def test_output_is_exact_when_executors_are_killed(tmp_path, servers):
+    master = "local-cluster[2,1,1024]"
+    with running_ledger(tmp_path, servers, records=20_000, seed=4, master=master) as ledger:
+        driver = ledger.driver
+        for _ in range(2):
+            assert driver.wait(
+                lambda s: (
+                    s is not None and s.last_checkpoint is not None and s.epochs_committed > 1
+                ),
+                180,
+            ), driver.log_tail()
+            executors = driver.executors()
+            assert len(executors) == 2, driver.log_tail()
+            kill_process(executors[0])
+            assert driver.wait(lambda s: s is not None and s.epochs_committed == 0, 60)
+        ledger.supervise_until_complete(300)
         ledger.assert_exact()
