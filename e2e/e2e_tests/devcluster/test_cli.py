@@ -2,12 +2,15 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from headrace_devcluster import Cluster
 from headrace_devcluster.cli import EXIT_NOT_UP, app
+from headrace_devcluster.kubectl import Kubectl
 
 RUNNER = CliRunner()
 
@@ -55,6 +58,25 @@ def test_a_bad_name_is_refused_before_anything_is_done() -> None:
 def test_images_are_listed_with_the_names_that_pods_use() -> None:
     done = RUNNER.invoke(app, ["images"])
     assert "runtime\tregistry.local/headrace-runtime:dev" in done.stdout.splitlines()
+
+
+def test_all_that_follows_the_first_word_is_kubectls_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[list[str]] = []
+
+    class Found:
+        kubectl = Kubectl(("true", "kubectl"), Path("/config"))
+        kubeconfig = Path("/config")
+
+    def run(command: list[str], **_options: object) -> subprocess.CompletedProcess[bytes]:
+        called.append(command)
+        return subprocess.CompletedProcess(command, 7)
+
+    monkeypatch.setattr(Cluster, "find", lambda _name, _settings: Found)
+    monkeypatch.setattr(subprocess, "run", run)
+    words = ["exec", "pod", "-n", "x", "--", "ls", "--help", "--name", "y"]
+    done = RUNNER.invoke(app, ["kubectl", "--name", "demo", *words])
+    assert called == [["true", "kubectl", *words]]
+    assert done.exit_code == 7
 
 
 @pytest.mark.integration

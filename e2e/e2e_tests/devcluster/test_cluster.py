@@ -186,6 +186,20 @@ except OSError as error:
     }
 
 
+def test_a_pod_that_changes_files_of_its_image_changes_nothing_for_others(cluster: Cluster) -> None:
+    """Layers are hard links of the build's own files: nothing may write through them."""
+    change = "echo spoilt >>/etc/debian_version; chmod 0777 /etc/passwd; cat /etc/debian_version"
+    root = {"securityContext": {"runAsUser": 0}}
+    assert "spoilt" in run_pod(cluster, "vandal", "sh", "-c", change, **root)
+    look = "cat /etc/debian_version; stat -c %a /etc/passwd"
+    assert run_pod(cluster, "witness", "sh", "-c", look).endswith("\n644\n")
+    assert "spoilt" not in run_pod(cluster, "witness", "sh", "-c", look)
+    store = Settings.from_environment(os.environ).cache / "buildah" / "store" / "overlay"
+    files = list(store.glob("*/diff/etc/debian_version"))
+    assert files
+    assert not any("spoilt" in file.read_text() for file in files)
+
+
 def test_up_is_idempotent_and_finds_what_it_made(cluster: Cluster, settings: Settings) -> None:
     again = Cluster.up("e2e-first", settings, Progress.silent())
     assert again.record == cluster.record

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from headrace.cli.jars import resolve_jars
 from headrace_devcluster import images
-from headrace_devcluster.blobstore import BlobStore, write_image_archive
+from headrace_devcluster.blobstore import BlobStore, read_manifest, write_image_archive
 from headrace_devcluster.checkout import Checkout
 from headrace_devcluster.commands import ISOLATED, run_logged
-from headrace_devcluster.export import export_image
+from headrace_devcluster.export import export_image, find_unpacked_layers
 from headrace_devcluster.images import BASE, IMAGES, Image, Part
 from headrace_devcluster.progress import Progress
 from headrace_devcluster.toolchain import MINIO, Toolchain
@@ -59,6 +59,7 @@ class ImageBuilder:
         self._toolchain = toolchain
         self._environment = dict(environment)
         self._progress = progress
+        self._store = cache / "buildah" / "store"
         self.blobs = BlobStore(cache / "images")
 
     def build(self, name: str) -> BuiltImage:
@@ -78,6 +79,10 @@ class ImageBuilder:
                     self._build_image(name, keys)
                     self._export(name, keys[name])
         return BuiltImage(image, keys[name], manifest)
+
+    def find_unpacked_layers(self, built: BuiltImage) -> list[tuple[str, Path | None]]:
+        """The layers of a built image as directories of files, see `snapshots`."""
+        return find_unpacked_layers(self._store, read_manifest(built.manifest))
 
     def write_archive(self, name: str, path: Path) -> None:
         """Builds an image and writes it as an OCI archive, to be loaded into any cluster."""
@@ -147,8 +152,9 @@ class ImageBuilder:
     def _export(self, name: str, key: str) -> None:
         """Copies an image out of buildah's store, then drops builds that nobody needs any more."""
         with self._progress.step(f"Exporting image {name}"):
-            store = self._cache / "buildah" / "store"
-            export_image(store, _store_tag(name, key), self.blobs, self.blobs.manifest(name, key))
+            export_image(
+                self._store, _store_tag(name, key), self.blobs, self.blobs.manifest(name, key)
+            )
         for old in self.blobs.prune(name):
             subprocess.run(
                 [*self._buildah("rmi")[:-2], _store_tag(name, old)],
@@ -161,7 +167,7 @@ class ImageBuilder:
         policy.write_text(_POLICY)
         return [
             *ISOLATED, "buildah",
-            "--root", str(self._cache / "buildah" / "store"),
+            "--root", str(self._store),
             "--runroot", str(self._cache / "buildah" / "run"),
             "--storage-driver", "overlay",
             command,

@@ -227,10 +227,18 @@ def list_known_images(
     typer.echo(output)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+# Not interspersed: from the first word on, all is kubectl's, its own `--` included.
+@app.command(
+    add_help_option=False,
+    context_settings={
+        "allow_extra_args": True,
+        "allow_interspersed_args": False,
+        "ignore_unknown_options": True,
+    },
+)
 @_shows_errors
 def kubectl(context: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Run kubectl on the cluster: everything after the options is kubectl's."""
+    """Run kubectl on the cluster; --name comes first, everything after it is kubectl's."""
     cluster = Cluster.find(name, _settings())
     done = subprocess.run(
         [*cluster.kubectl.command, *context.args],

@@ -37,6 +37,7 @@ from headrace_devcluster.processes import ProcessId, is_running
 from headrace_devcluster.progress import Progress
 from headrace_devcluster.record import ClusterRecord, read_record
 from headrace_devcluster.settings import Settings
+from headrace_devcluster.snapshots import lend_layers
 from headrace_devcluster.teardown import observe_leftovers, remove_cluster
 from headrace_devcluster.toolchain import Binaries, Toolchain
 
@@ -188,6 +189,7 @@ class Cluster:
         builder = make_builder(self._settings, self._progress)
         built = builder.build(image)
         with self._progress.step(f"Loading {tag}"):
+            lend_layers(self._holder, builder.find_unpacked_layers(built))
             content = self.layout.containerd_content
             import_built_image(self._holder, content, builder.blobs, built.manifest, tag)
         return tag

@@ -95,16 +95,38 @@ def export_image(store: Path, name: str, blobs: BlobStore, manifest_path: Path) 
 
     config_name = base64.b64encode(manifest.config.digest.encode()).decode()
     _keep(blobs, manifest.config, (directory / f"={config_name}").read_bytes())
-    layers = msgspec.json.decode(
-        (store / "overlay-layers" / "layers.json").read_bytes(), type=list[_StoredLayer]
-    )
-    by_digest = {layer.diff_digest: layer.id for layer in layers}
+    by_digest = _read_layer_ids(store)
     for layer in manifest.layers:
         if not blobs.blob(layer.digest).exists():
             _keep_layer(store, by_digest[layer.digest], blobs, layer)
     fresh = manifest_path.with_suffix(".new")
     fresh.write_bytes(content)
     fresh.replace(manifest_path)
+
+
+def _read_layer_ids(store: Path) -> dict[str, str]:
+    """Reads the stored layers: diff id to the store's own id."""
+    layers = msgspec.json.decode(
+        (store / "overlay-layers" / "layers.json").read_bytes(), type=list[_StoredLayer]
+    )
+    return {layer.diff_digest: layer.id for layer in layers}
+
+
+def find_unpacked_layers(store: Path, manifest: Manifest) -> list[tuple[str, Path | None]]:
+    """Looks up the files of an image's layers.
+
+    Returns:
+        For each layer, lowest first, its diff id and the directory of its files, or None where the
+        store does not have it any more.
+    """
+    ids = _read_layer_ids(store) if (store / "overlay-layers" / "layers.json").exists() else {}
+    return [
+        (
+            layer.digest,
+            store / "overlay" / ids[layer.digest] / "diff" if layer.digest in ids else None,
+        )
+        for layer in manifest.layers
+    ]
 
 
 def _keep(blobs: BlobStore, blob: Descriptor, content: bytes) -> None:
