@@ -138,6 +138,10 @@ def test_a_pod_that_runs_or_starts_is_no_trouble():
     assert observe_pod(pod(terminated(0, "Completed")), "driver").problem is None
 
 
+def test_a_pod_that_was_told_to_stop_is_no_trouble():
+    assert observe_pod(pod(terminated(143, "Error", "stopping")), "driver").problem is None
+
+
 def test_a_driver_that_said_why_it_ended_is_understood():
     said = TerminationMessage(
         state=JobState.FAILED, restarts=3, error=JobError(kind="InvalidConfig", message="m")
@@ -225,6 +229,12 @@ def test_an_executor_that_was_killed_and_removed_is_still_named_while_the_job_re
     assert degraded(seen).reason == "OOMKilled"
     healed = running().then(sightings=(killed,))
     assert degraded(healed).status == "False"
+
+
+def test_while_a_lost_driver_is_replaced_its_loss_explains_the_executors():
+    killed = PodProblem("payments-exec-2", PodTrouble.CONTAINER_EXITED, "pod y: exit_code=1")
+    seen = running().then(driver=None, rest=None, sightings=(killed,))
+    assert degraded(seen).reason == "DriverLost"
 
 
 def test_executors_of_another_driver_do_not_degrade_the_job():

@@ -79,7 +79,9 @@ def serve(settings: Settings, *, readable_logs: bool) -> None:
     """Run the operator in this process until SIGTERM or SIGINT."""
     log_format = kopf.LogFormat.PLAIN if readable_logs else kopf.LogFormat.JSON
     kopf.configure(log_format=log_format)
-    logging.getLogger("kopf").setLevel(logging.WARNING)  # it logs every event that it hands over
+    # They log every event that is handed over, and every question of a probe.
+    for name in ("kopf", "aiohttp.access"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     kopf.run(
         registry=Glue(settings).registry(),
         standalone=True,

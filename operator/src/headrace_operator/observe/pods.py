@@ -31,6 +31,9 @@ _WAITING_TROUBLE: Final = {
     "RunContainerError": PodTrouble.CONTAINER_START_FAILED,
     "StartError": PodTrouble.CONTAINER_START_FAILED,
 }
+_ASKED_TO_END: Final = frozenset({0, 143})
+"""Done, and ended by SIGTERM: somebody stopped the pod, which is no trouble of its own."""
+
 _NOT_CREATED_YET: Final = frozenset({"ContainerCreating", "PodInitializing"})
 _VOLUME_EVENTS: Final = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _SANDBOX_EVENTS: Final = frozenset({"FailedCreatePodSandBox"})
@@ -186,7 +189,7 @@ def _container_problem(pod: _Pod, container: _Container) -> PodProblem | None:
         message = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
         return _found(pod, _WAITING_TROUBLE[waiting.reason], message)
     ended = container.state.terminated
-    if ended is None or (ended.exit_code == 0 and ended.reason != "OOMKilled"):
+    if ended is None or (ended.exit_code in _ASKED_TO_END and ended.reason != "OOMKilled"):
         return None
     if ended.reason == "OOMKilled":
         words = f"container {container.name} was killed: it used more memory than its limit"

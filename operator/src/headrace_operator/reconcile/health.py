@@ -17,7 +17,13 @@ from headrace.api.v1alpha1 import (
     DriverPhase,
     LifecycleState,
 )
-from headrace_operator.observe.facts import DriverAnswer, DriverSilence, Facts, PodProblem
+from headrace_operator.observe.facts import (
+    DriverAnswer,
+    DriverSilence,
+    Facts,
+    PodFacts,
+    PodProblem,
+)
 from headrace_operator.reconcile.plan import Plan, Problem
 from headrace_operator.settings import Settings
 
@@ -105,7 +111,8 @@ def derive_problem(facts: Facts, plan: Plan, readiness: Readiness) -> Problem | 
     """Return the most telling thing that is wrong, None when nothing is.
 
     Order: what stops the operator itself, how the job ended, the driver pod, the job's own error,
-    the executor pods. An earlier one explains the later ones.
+    executors that cannot start, the loss that the job recovers from, executors that ended. An
+    earlier one explains the later ones.
     """
     if plan.lifecycle is LifecycleState.DELETING:
         return _refused(facts)
@@ -115,8 +122,9 @@ def derive_problem(facts: Facts, plan: Plan, readiness: Readiness) -> Problem | 
         _outcome(plan),
         _driver_pod(facts, plan),
         _job_error(facts, readiness),
-        _executor_pods(facts, plan, readiness),
+        _waiting_executor(facts, plan),
         _last_loss(plan, readiness),
+        _ended_executor(facts, plan, readiness),
     )
     return next((problem for problem in candidates if problem is not None), None)
 
@@ -170,18 +178,24 @@ def error_text(error: JobError) -> str:
     return error.message if error.restartable else f"{error.message} (a restart will not help)"
 
 
-def _executor_pods(facts: Facts, plan: Plan, readiness: Readiness) -> Problem | None:
-    """A pod that waits counts always; one that ended only while the job has not recovered."""
+def _own_executors(facts: Facts, plan: Plan) -> tuple[PodFacts, ...]:
     if facts.driver is None or plan.record.phase is not DriverPhase.PRESENT:
-        return None
-    own = [pod for pod in facts.executors if facts.driver.uid in pod.owner_uids]
-    waiting = [pod.problem for pod in own if not pod.has_ended and pod.problem is not None]
-    if waiting:
-        return _problem_of(waiting[0])
+        return ()
+    return tuple(pod for pod in facts.executors if facts.driver.uid in pod.owner_uids)
+
+
+def _waiting_executor(facts: Facts, plan: Plan) -> Problem | None:
+    """An executor that cannot start counts also while the job runs on the others."""
+    waiting = [pod.problem for pod in _own_executors(facts, plan) if not pod.has_ended]
+    return next((_problem_of(problem) for problem in waiting if problem is not None), None)
+
+
+def _ended_executor(facts: Facts, plan: Plan, readiness: Readiness) -> Problem | None:
+    """One that ended counts until the job has recovered from it."""
     if readiness.is_ready:
         return None
-    ended = [pod.problem for pod in own if pod.has_ended and pod.problem is not None]
-    seen = [*ended, *facts.sightings]
+    ended = [pod.problem for pod in _own_executors(facts, plan) if pod.has_ended]
+    seen = [problem for problem in (*ended, *facts.sightings) if problem is not None]
     return _problem_of(seen[0]) if seen else None
 
 

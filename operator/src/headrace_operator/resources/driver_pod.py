@@ -42,8 +42,8 @@ from headrace_operator.resources.security import (
 
 SCRATCH_MIB: Final = 64
 """Two offset-log and commit-log entries of a few KiB each live there."""
-STARTUP_S: Final = 180
-"""A cold JVM and its imports on a busy node."""
+STARTUP_S: Final = 300
+"""A cold JVM and its imports on a node with several times more work than cores."""
 PROBE_PERIOD_S: Final = 5
 LIVENESS_FAILURES: Final = 12
 """One minute without an answer from the process: it hangs."""

@@ -38,6 +38,9 @@ RESERVED_SPARK_KEYS: Final = (
 )
 """Spark options that follow from other fields; a second opinion in `sparkConf` is refused."""
 
+RESERVED_CONFIG_KEYS: Final = ("rest.port",)
+"""Options of a job outside Kubernetes; inside, ports are part of the pod's contract."""
+
 SETTINGS_MAX: Final = 512
 _OptionValue = Annotated[str, Field(max_length=8192)]
 
@@ -147,15 +150,16 @@ class RestartPolicy(ApiModel):
         return self
 
 
-_RESERVED_LIST: Final = ", ".join(f"'{key}'" for key in RESERVED_SPARK_KEYS)
-_SPARK_CONF_RULE: Final[dict[str, JsonValue]] = {
-    CEL_KEY: [
-        cel(
-            f"self.all(key, !(key in [{_RESERVED_LIST}]))",
-            "must not set what other fields decide (master, image, memory, cores, addresses)",
-        )
-    ]
-}
+def _without_keys(keys: tuple[str, ...], what: str) -> dict[str, JsonValue]:
+    listed = ", ".join(f"'{key}'" for key in keys)
+    return {CEL_KEY: [cel(f"self.all(key, !(key in [{listed}]))", f"must not set {what}")]}
+
+
+_SPARK_CONF_RULE: Final = _without_keys(
+    RESERVED_SPARK_KEYS,
+    "what other fields decide (master, image, memory, cores, addresses)",
+)
+_CONFIG_RULE: Final = _without_keys(RESERVED_CONFIG_KEYS, "rest.port: it is part of the pod")
 
 
 class StreamJobSpec(ApiModel):
@@ -203,9 +207,11 @@ class StreamJobSpec(ApiModel):
     """`suspended` stops driver and executors and keeps the state."""
     upgrade_mode: Annotated[UpgradeMode, Effect.IGNORE] = UpgradeMode.LAST_STATE
     """Where a new driver takes its state from after a change."""
-    config: Annotated[dict[str, _OptionValue], Field(max_length=SETTINGS_MAX), Effect.UPGRADE] = (
-        Field(default={})
-    )
+    config: Annotated[
+        dict[str, _OptionValue],
+        Field(max_length=SETTINGS_MAX, json_schema_extra=_CONFIG_RULE),
+        Effect.UPGRADE,
+    ] = Field(default={})
     """Options by Flink's keys, e.g. `execution.checkpointing.interval: "30 s"`."""
     spark_conf: Annotated[
         dict[str, _OptionValue],
@@ -237,10 +243,14 @@ class StreamJobSpec(ApiModel):
                 f"parallelism={self.parallelism} maxParallelism={self.max_parallelism}"
             )
             raise ValueError(msg)
-        reserved = sorted(set(self.spark_conf) & set(RESERVED_SPARK_KEYS))
-        if reserved:
-            msg = f"sparkConf must not set what other fields decide; keys={reserved}"
-            raise ValueError(msg)
+        for field, given, keys in (
+            ("sparkConf", self.spark_conf, RESERVED_SPARK_KEYS),
+            ("config", self.config, RESERVED_CONFIG_KEYS),
+        ):
+            reserved = sorted(set(given) & set(keys))
+            if reserved:
+                msg = f"{field} must not set what other fields decide; keys={reserved}"
+                raise ValueError(msg)
         return self
 
     @property
