@@ -82,6 +82,30 @@ class KafkaDecoder:
 
 
 @dataclass(frozen=True)
+class LineDecoder:
+    """Records of Spark's text source: column value, the line as UTF-8 bytes without its end."""
+
+    schema: Deserializer
+
+    def values(self, batch: pa.RecordBatch) -> list[object]:
+        """Return the deserialized lines."""
+        deserialize = self.schema.deserialize
+        return [deserialize(line) for line in batch.column("value").to_pylist()]
+
+    def timestamps(self, batch: pa.RecordBatch) -> list[int] | None:
+        """Lines have no timestamps of their own; assign them."""
+        return None
+
+    def split(self, batch: pa.RecordBatch) -> str:
+        """Return the only split: files come and go."""
+        return "0"
+
+    def ended(self, batch: pa.RecordBatch) -> bool:
+        """A directory that is watched has no end."""
+        return False
+
+
+@dataclass(frozen=True)
 class FrameDecoder:
     """Records of a DataFrame: one `Row` a row, or the bare value when there is one column."""
 

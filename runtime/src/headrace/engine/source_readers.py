@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
+from headrace.connectors.files.spec import FileSourceSpec
 from headrace.connectors.kafka.spec import KafkaSourceSpec
-from headrace.engine.decoders import FrameDecoder, KafkaDecoder, SequenceDecoder
+from headrace.engine.decoders import FrameDecoder, KafkaDecoder, LineDecoder, SequenceDecoder
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromCollection, FromDataFrame, NumberSequence
 
@@ -66,6 +67,8 @@ def read_source(spark: SparkSession, operator: JobOperator, limits: SourceLimits
             return SourceReader(frame, FrameDecoder(len(frame.columns) == 1), True)
         case KafkaSourceSpec():
             return _kafka(spark, source, limits)
+        case FileSourceSpec():
+            return _files(spark, source)
     msg = f"not a source; operator={operator.name!r} type={type(source).__name__}"
     raise InvalidProgramError(msg)
 
@@ -96,3 +99,11 @@ def _kafka(spark: SparkSession, source: KafkaSourceSpec, limits: SourceLimits) -
         )
     )
     return SourceReader(frame, KafkaDecoder(source.value_deserializer), False)
+
+
+def _files(spark: SparkSession, source: FileSourceSpec) -> SourceReader:
+    reader = spark.readStream.format("text")
+    for name, value in source.spark_options().items():
+        reader = reader.option(name, value)
+    frame = reader.load(source.spark_path()).select(F.col("value").cast("binary").alias("value"))
+    return SourceReader(frame, LineDecoder(source.deserializer), False)

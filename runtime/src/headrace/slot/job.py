@@ -215,6 +215,7 @@ class SlotJob:
                 restored_parallelism=order.restored_parallelism,
                 spool_dir=spool_dir,
                 clock=environment.clock,
+                storage_options=self.settings.storage_options,
             )
             sink = resolve_sink(operator.function, environment.send_output)
             parts.append(SinkPart(operator.id, sink, context))
