@@ -91,3 +91,16 @@ def test_committed_offsets_are_resolved_for_every_partition(source, world):
     spec = dataclasses.replace(source, group_id=group, starting_offsets=starting)
     expected = f'{{"{world.topic}":{{"0":5,"1":-1}}}}'
     assert expected == spec.spark_options()["startingOffsets"]
+
+
+def test_progress_is_shown_in_the_consumer_group_and_read_by_nobody(source, world):
+    """H13: group offsets are for monitoring."""
+    spec = dataclasses.replace(source, group_id=f"group-{world.job_id}")
+    spec.report_progress(f'{{"{world.topic}":{{"0":41,"1":7}}}}')
+    committed = ClusterProbe(world.client).committed(spec.group_id, [world.topic])
+    assert {(world.topic, 0): 41, (world.topic, 1): 7} == committed
+    assert spec.spark_options()["startingOffsets"] == "earliest"
+
+
+def test_a_source_without_a_group_reports_nothing(source):
+    dataclasses.replace(source, group_id=None, bootstrap_servers="nowhere:1").report_progress("{}")

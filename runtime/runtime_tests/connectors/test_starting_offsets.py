@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.connectors.kafka.starting_offsets import OffsetReset, complete_offsets, encode_offsets
-from headrace.errors import InvalidConfigError
+from headrace.connectors.kafka.starting_offsets import (
+    OffsetReset,
+    complete_offsets,
+    decode_offsets,
+    encode_offsets,
+)
+from headrace.errors import CorruptStateError, InvalidConfigError
 
 PARTITIONS = {"a": [0, 1], "b": [0]}
 
@@ -29,3 +34,10 @@ def test_offsets_of_partitions_that_do_not_exist_are_refused():
 def test_spark_gets_them_as_json_by_topic():
     offsets = {("b", 0): 3, ("a", 1): -1, ("a", 0): 12}
     assert encode_offsets(offsets) == '{"a":{"0":12,"1":-1},"b":{"0":3}}'
+    assert decode_offsets(encode_offsets(offsets)) == offsets
+
+
+@pytest.mark.parametrize("text", ["", "12", '{"a":3}', '{"a":{"x":1}}'])
+def test_other_texts_are_no_offsets(text):
+    with pytest.raises(CorruptStateError):
+        decode_offsets(text)

@@ -100,6 +100,22 @@ class ClusterProbe:
                 offsets[entry.topic, entry.partition] = entry.offset
         return offsets
 
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Set a consumer group's offsets; the group must have no members.
+
+        Raises:
+            SourceUnavailableError, InvalidConfigError: not done.
+        """
+        partitions = [TopicPartition(*place, offset) for place, offset in sorted(offsets.items())]
+        futures = self._admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=self._timeout_s
+        )
+        answer = self._answer(futures[group], "commit offsets of a group", {"group": group})
+        for entry in answer.topic_partitions or []:
+            if entry.error is not None:
+                where = {"group": group, "topic": entry.topic, "partition": entry.partition}
+                raise to_headrace_error(entry.error, "commit offsets of a group", where)
+
     def create_topic(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic with as many replicas as the broker's default.
 

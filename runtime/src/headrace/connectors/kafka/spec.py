@@ -23,6 +23,7 @@ from headrace.connectors.kafka.starting_offsets import (
     StartingOffsets,
     StartingPlace,
     complete_offsets,
+    decode_offsets,
     encode_offsets,
 )
 from headrace.connectors.sink import (
@@ -100,6 +101,23 @@ class KafkaSourceSpec:
             probe.partitions(self.topics)
         else:
             probe.check_reachable()
+
+    def report_progress(self, spark_offset: str) -> None:
+        """Commit the offsets of a completed checkpoint to the group, for monitoring only (H13).
+
+        Nothing ever reads them back for a restore. Does nothing without a group id.
+
+        Args:
+            spark_offset: the source's entry in Spark's offset log, a JSON.
+
+        Raises:
+            SourceUnavailableError, InvalidConfigError: not done; a caller logs it and goes on.
+        """
+        from headrace.connectors.kafka.probe import ClusterProbe  # noqa: PLC0415 - an extra
+
+        if self.group_id is not None:
+            probe = ClusterProbe(self.client_settings())
+            probe.commit_offsets(self.group_id, decode_offsets(spark_offset))
 
     def spark_options(self) -> dict[str, str]:
         """Return the options of Spark's ``kafka`` source for a start without restored state.

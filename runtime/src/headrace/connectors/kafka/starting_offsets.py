@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from headrace.errors import InvalidConfigError
+from headrace.errors import CorruptStateError, InvalidConfigError
 
 SPARK_EARLIEST: Final = -2
 SPARK_LATEST: Final = -1
@@ -76,6 +76,20 @@ def complete_offsets(
         raise InvalidConfigError(msg)
     default = SPARK_EARLIEST if reset is OffsetReset.EARLIEST else SPARK_LATEST
     return {partition: known.get(partition, default) for partition in sorted(existing)}
+
+
+def decode_offsets(text: str) -> dict[tuple[str, int], int]:
+    """Return what Spark's offsets JSON says: (topic, partition) -> next offset to read.
+
+    Raises:
+        CorruptStateError: it is no such JSON.
+    """
+    try:
+        by_topic = msgspec.json.decode(text, type=dict[str, dict[int, int]])
+    except msgspec.MsgspecError as error:
+        msg = f"an offset of a kafka source cannot be read; offset={text[:200]!r}"
+        raise CorruptStateError(msg) from error
+    return {(topic, n): at for topic, offsets in by_topic.items() for n, at in offsets.items()}
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> str:
