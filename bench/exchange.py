@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -26,28 +24,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
 from headrace.engine.exchange import EXCHANGE_SCHEMA, SlotExchange
-from headrace.engine.session import FIXED
+from headrace.engine.session import SessionSettings, start_session
 from headrace.slot.chunk import ColumnRows, decode, encode_columns
 
 MAX_PARALLELISM = 128
 WARMUP_EPOCHS = 2
-
-
-def start_session(master: str) -> SparkSession:
-    builder = SparkSession.builder.appName("bench-exchange").master(master)
-    options = {
-        **FIXED,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-    }
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 def build_source(spark: SparkSession, rows: int, parallelism: int) -> DataFrame:
@@ -137,7 +118,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=7, help="measured, of each kind")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     args = parser.parse_args()
-    spark = start_session(args.master)
+    conf = {"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": str(args.parallelism)}
+    spark = start_session(SessionSettings("bench-exchange", args.master, "token", conf))
     exchange = SlotExchange(spark, args.parallelism)
     taken_s: dict[tuple[str, int], list[float]] = defaultdict(list)
     for epoch in range(-WARMUP_EPOCHS, args.epochs):
