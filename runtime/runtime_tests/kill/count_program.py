@@ -1,7 +1,7 @@
 """Counts the records of every key, and emits each count once: input of the kill tests.
 
-For a key with n records the output must be exactly ``key:1`` .. ``key:n``, each one once: a lost update, a state
-rolled back too far and an output published twice all show.
+For a key with n records the output must be exactly ``key:1`` .. ``key:n``, each one once: a lost
+update, a state rolled back too far and an output published twice all show.
 """
 
 import sys

@@ -169,6 +169,7 @@ class JobMaster:
             claimed.generation,
             restore.checkpoint_id if restore else None,
         )
+        parts.clean_orphans()
         reach("driver.after-claim")
         parts.progress.generation_started()
         self._status.update(
@@ -184,8 +185,9 @@ class JobMaster:
         parts.progress.failed()
         now_ms = self._clock.now_ms()
         if isinstance(error, InternalError) or not error.restartable:
-            self._status.fail(JobState.FAILED, error)
-            raise error
+            final = _unless_fenced(parts, error)
+            self._status.fail(JobState.FAILED, final)
+            raise final
         decision = self._settings.restart.next_delay(self._failures, now_ms)
         if isinstance(decision, GiveUp):
             error.add_note(f"the job is not restarted: {decision.reason}")
@@ -212,3 +214,14 @@ class JobMaster:
         if retention is ExternalizedRetention.DELETE_ON_CANCELLATION:
             deleted = parts.store.discard_all()
             log.info("checkpoints deleted on cancellation objects=%s", deleted)
+
+
+def _unless_fenced(parts: JobParts, error: HeadraceError) -> HeadraceError:
+    """Return the error, or the fence: storage changes under a deposed driver, nothing is lost."""
+    try:
+        parts.store.check_fence()
+    except FencedError as fenced:
+        return fenced
+    except HeadraceError as unknown:
+        log.warning("whether this driver is deposed cannot be told: %s", unknown)
+    return error

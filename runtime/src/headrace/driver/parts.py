@@ -55,7 +55,7 @@ class JobParts:
     progress: JobProgress
     output: Callable[[Output], None]
     events: queue.SimpleQueue[Event] = field(default_factory=queue.SimpleQueue)
-    _subsuming: threading.Lock = field(default_factory=threading.Lock)
+    _cleaning: threading.Lock = field(default_factory=threading.Lock)
 
     def post(self, event: Event) -> None:
         """Hand an event to the job master's thread; callable from any thread."""
@@ -69,17 +69,24 @@ class JobParts:
             return Tick()
 
     def subsume(self) -> None:
-        """Delete superseded checkpoints in background; one clean-up at a time is enough."""
+        """Delete superseded checkpoints in background."""
         store, retained = self.store, self.settings.checkpoint.retained
+        self._clean(lambda: store.subsume(retained), "subsume")
 
-        def clean() -> None:
-            if not self._subsuming.acquire(blocking=False):
-                return
+    def clean_orphans(self) -> None:
+        """Delete in background what deposed coordinators left behind (T18)."""
+        self._clean(self.store.clean_orphans, "clean-orphans")
+
+    def _clean(self, clean_up: Callable[[], int], name: str) -> None:
+        def run() -> None:
+            if not self._cleaning.acquire(blocking=False):
+                return  # one clean-up at a time is enough, the next one takes what this leaves
             try:
-                store.subsume(retained)
+                deleted = clean_up()
+                log.debug("cleaned up step=%s objects=%s", name, deleted)
             except HeadraceError as error:
                 log.warning("clean-up of checkpoints failed, the next one tries again: %s", error)
             finally:
-                self._subsuming.release()
+                self._cleaning.release()
 
-        threading.Thread(target=clean, name="subsume", daemon=True).start()
+        threading.Thread(target=run, name=name, daemon=True).start()
