@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.connectors.kafka.client_errors import (
     ClientEvents,
@@ -25,6 +25,13 @@ from headrace.errors import InternalError
 _BATCH: Final = 10_000
 _SLICE_S: Final = 0.1
 _BOUNDS_ATTEMPTS: Final = 50
+_NOT_HEARD_OF_YET: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - librdkafka's local codes are named so
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,10 @@ def _bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
         try:
             return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10.0)
         except KafkaException as exception:
-            if classify(error_of(exception)) is not ErrorClass.UNAVAILABLE:
+            error = error_of(exception)
+            # The topic exists, it was described: the client has not heard of it yet.
+            unheard = error.code() in _NOT_HEARD_OF_YET
+            if classify(error) is not ErrorClass.UNAVAILABLE and not unheard:
                 raise
             consumer.poll(_SLICE_S)
     return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10.0)
