@@ -78,7 +78,7 @@ class DriverProcess:
         port = self.config.config["rest.port"]
         url = f"http://127.0.0.1:{port}/jobs/{self.config.job_id}"
         try:
-            with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - loopback
+            with urllib.request.urlopen(url, timeout=2) as answer:
                 return JobStatus.model_validate_json(answer.read())
         except (OSError, urllib.error.URLError, ValueError):
             return None
