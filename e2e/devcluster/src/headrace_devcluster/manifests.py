@@ -43,15 +43,22 @@ def build_namespace(name: str) -> str:
         """)
 
 
-def build_kafka(namespace: str, memory: str = "1Gi", heap: str = "384m") -> str:
+def build_kafka(
+    namespace: str, memory: str = "1Gi", heap: str = "384m", host_address: str | None = None
+) -> str:
     """A single Kafka broker: Deployment and Service ``kafka``.
 
     Args:
         namespace: An existing one; jobs elsewhere reach the broker by its full name.
         memory: Memory limit of the pod.
         heap: Heap of the broker; the rest is for its page cache and threads.
+        host_address: Where the host reaches `KAFKA_HOST_PORT`, e.g. ``127.0.0.1`` with
+            ``kubectl port-forward``; None = at the pod's own address.
     """
     host = f"kafka.{namespace}.svc.{CLUSTER_DOMAIN}"
+    pod_ip = "valueFrom: {fieldRef: {fieldPath: status.podIP}}"
+    if host_address is not None:
+        pod_ip = f"value: {host_address}"
     return dedent(f"""\
         apiVersion: v1
         kind: Service
@@ -82,7 +89,7 @@ def build_kafka(namespace: str, memory: str = "1Gi", heap: str = "384m") -> str:
                 env:
                 - {{name: KAFKA_ADVERTISED_HOST, value: {host}}}
                 - {{name: KAFKA_HEAP, value: {heap}}}
-                - {{name: POD_IP, valueFrom: {{fieldRef: {{fieldPath: status.podIP}}}}}}
+                - {{name: POD_IP, {pod_ip}}}
                 ports:
                 - {{name: kafka, containerPort: {KAFKA_PORT}}}
                 - {{name: host, containerPort: {KAFKA_HOST_PORT}}}
