@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace_devcluster.errors import BuildFailedError
-
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+from headrace_devcluster.processes import die_with_parent
 
 ISOLATED = (
     "unshare", "--mount", "--pid", "--propagation", "private", "--mount-proc",
     "--kill-child=KILL", "--",
 )  # fmt: skip
 """Prefix for commands that mount things and start others: all of it ends with the command."""
-
-
-def _die_with_parent() -> None:
-    """Asks the kernel to kill the child when its parent is killed, so that no build goes on."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run_logged(
@@ -54,7 +45,7 @@ def run_logged(
             stderr=subprocess.STDOUT,
             cwd=cwd,
             env=dict(environment) if environment is not None else None,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
             check=False,
         )
     if done.returncode != 0:

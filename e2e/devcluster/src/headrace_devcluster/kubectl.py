@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace_devcluster.errors import ClusterFailedError
+from headrace_devcluster.processes import die_with_parent
 
 TIMEOUT_S = 60.0
 
@@ -50,6 +51,7 @@ class Kubectl:
             capture_output=True,
             text=True,
             timeout=timeout_s,
+            preexec_fn=die_with_parent,
             check=False,
         )
 

@@ -17,7 +17,13 @@ from headrace_devcluster.components import Component
 from headrace_devcluster.errors import ClusterFailedError
 from headrace_devcluster.layout import NODE_NAME, Layout
 from headrace_devcluster.polling import poll_until
-from headrace_devcluster.processes import PROC, ProcessId, is_running, observe_process
+from headrace_devcluster.processes import (
+    PROC,
+    ProcessId,
+    die_with_parent,
+    is_running,
+    observe_process,
+)
 
 START_TIMEOUT_S = 20.0
 
@@ -117,6 +123,7 @@ def start_component(
             stderr=output,
             env=environment,
             cwd="/",
+            preexec_fn=die_with_parent,
             check=False,
         )  # fmt: skip
     process = _find_in_node(holder, int(number_file.read_text())) if done.returncode == 0 else None
@@ -164,6 +171,7 @@ def run_in_node(
         capture_output=True,
         text=True,
         timeout=timeout_s,
+        preexec_fn=die_with_parent,
         check=False,
     )
 
