@@ -25,7 +25,7 @@ class Count(KeyedProcessFunction):
     def open(self, runtime_context):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
-    def process_element(self, value, ctx):
+    def process_element(self, value, ctx):  # noqa: ARG002 - the API's signature
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         if count % 1_000_000 == 0:

@@ -1,1 +1,1 @@
-"""The command line, and what it shares with local runs: caches and jars."""
+"""The command line, and the jars that it resolves."""
