@@ -21,7 +21,7 @@ export UV_PYTHON_DOWNLOADS := never
 
 SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
 QUIET := $(if $(or $(SILENT),$(CI)),--quiet)
-say = @$(if $(SILENT),:,printf '\033[1m%s\033[0m\n' "$(1)" >&2)
+say = @$(if $(SILENT),:,echo "==> $(1)" >&2)
 
 .PHONY: help setup java check lint format types layers generated generate unit test prepare \
         bench demo cluster-up cluster-down lock clean
