@@ -20,6 +20,7 @@ from typing import IO
 
 import msgspec
 
+_CHUNK_BYTES = 1 << 20
 KEPT_VERSIONS = 3
 """Builds kept of each image: today's, and two to go back to."""
 
@@ -124,7 +125,9 @@ def write_image_archive(
             }
         ],
     }
-    with tarfile.open(fileobj=output, mode="w|", format=tarfile.USTAR_FORMAT) as archive:
+    with tarfile.open(
+        fileobj=output, mode="w|", bufsize=_CHUNK_BYTES, format=tarfile.USTAR_FORMAT
+    ) as archive:
         _add(archive, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
         for blob in manifest.blobs:
             if blob.digest not in present:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import IO
 
@@ -14,7 +12,7 @@ from headrace.errors import InternalError
 from headrace_devcluster.blobstore import BlobStore, read_manifest, write_image_archive
 from headrace_devcluster.errors import ClusterFailedError
 from headrace_devcluster.node import enter_command, run_in_node
-from headrace_devcluster.processes import ProcessId
+from headrace_devcluster.processes import ProcessId, die_with_parent
 
 _CTR = ("ctr", "--namespace=k8s.io")
 _QUICK_TIMEOUT_S = 30.0
@@ -74,8 +72,24 @@ def import_built_image(
     Raises:
         ClusterFailedError: containerd refused it.
     """
-    present = frozenset(_run(holder, "content", "list", "--quiet").split())
-    _lend_blobs(store, manifest, content, present)
+    _lend_blobs(holder, content, store, manifest)
+    reason = _send_archive(holder, store, manifest, tag)
+    if reason is not None:
+        # containerd may have collected what was lent; what it lacks now is sent in full.
+        reason = _send_archive(holder, store, manifest, tag)
+    if reason is not None:
+        raise ClusterFailedError(
+            f"the image could not be imported: read containerd.log image={tag} output={reason!r}"
+        )
+
+
+def _list_blobs(holder: ProcessId) -> frozenset[str]:
+    return frozenset(_run(holder, "content", "list", "--quiet").split())
+
+
+def _send_archive(holder: ProcessId, store: BlobStore, manifest: Path, tag: str) -> str | None:
+    """Sends an image without the blobs that the node has; returns why that failed, if it did."""
+    present = _list_blobs(holder)
     with tempfile.TemporaryFile() as errors:
         receiver = subprocess.Popen(
             [*enter_command(holder), *_CTR, "images", "import", "-"],
@@ -93,23 +107,38 @@ def import_built_image(
         code = receiver.wait(IMPORT_TIMEOUT_S)
         errors.seek(0)
         reason = errors.read().decode(errors="replace").strip()
-    if code != 0 or broken:
-        raise ClusterFailedError(
-            f"the image could not be imported: read containerd.log image={tag} output={reason!r}"
-        )
+    return reason or f"exit code {code}" if code != 0 or broken else None
 
 
-def _lend_blobs(store: BlobStore, manifest: Path, content: Path, present: Collection[str]) -> None:
-    """Links an image's layers into containerd's content store, so that it need not copy them.
+def _lend_blobs(holder: ProcessId, content: Path, store: BlobStore, manifest: Path) -> None:
+    """Gives an image's layers to containerd without copying them.
 
-    containerd checks for a blob's file before it writes one, skips what it is sent then, and never
-    changes a file. Should it collect the link as garbage first, it writes the blob as usual; so it
-    does where the cache is on another file system.
+    Each is linked into the content store and then announced as a blob to be written: containerd
+    finds the file, sees that nothing is missing, and accepts it. It never changes a file there.
+    What cannot be lent, as when the cache is on another file system, is sent later.
     """
+    present = _list_blobs(holder)
     for blob in read_manifest(manifest).layers:
-        if blob.digest not in present:
-            with contextlib.suppress(OSError):
-                os.link(store.blob(blob.digest), content / blob.hexadecimal)
+        kept, lent = store.blob(blob.digest), content / blob.hexadecimal
+        if blob.digest in present:
+            continue
+        try:
+            os.link(kept, lent)
+        except OSError:
+            continue
+        with kept.open("rb") as written:
+            subprocess.run(
+                [
+                    *enter_command(holder), *_CTR, "content", "ingest",
+                    "--expected-digest", blob.digest, "--expected-size", str(blob.size),
+                    f"lent-{blob.hexadecimal}",
+                ],
+                stdin=written,
+                capture_output=True,
+                timeout=IMPORT_TIMEOUT_S,
+                preexec_fn=die_with_parent,
+                check=False,
+            )  # fmt: skip
 
 
 def _input_of(receiver: subprocess.Popen[bytes]) -> IO[bytes]:
