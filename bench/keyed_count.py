@@ -13,6 +13,8 @@ import tempfile
 import threading
 import time
 
+from pyspark.sql import SparkSession
+
 from headrace.common import Configuration, Types
 from headrace.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from headrace.datastream.state import ValueStateDescriptor
@@ -25,15 +27,15 @@ class Count(KeyedProcessFunction):
     def open(self, runtime_context):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
-    def process_element(self, value, ctx):  # noqa: ARG002 - the API's signature
+    def process_element(self, value, ctx):
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         if count % 1_000_000 == 0:
             yield count
 
 
-def build(args: argparse.Namespace, directory: str) -> StreamExecutionEnvironment:
-    """Return an environment that holds the program."""
+def build(args: argparse.Namespace, directory: str, *, empty: bool) -> StreamExecutionEnvironment:
+    """Return an environment that holds the program; ``empty`` gives it a source without rows."""
     options = {
         "parallelism.default": str(args.parallelism),
         "execution.checkpointing.interval": f"{args.interval_s} s",
@@ -45,7 +47,9 @@ def build(args: argparse.Namespace, directory: str) -> StreamExecutionEnvironmen
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
     spark = env.get_spark_session()
     frame = (
-        spark.readStream.format("rate-micro-batch")
+        spark.readStream.format("rate").load().where("false").selectExpr("value AS key", "value")
+        if empty
+        else spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", args.epoch_rows)
         .option("numPartitions", args.parallelism)
         .load()
@@ -55,22 +59,50 @@ def build(args: argparse.Namespace, directory: str) -> StreamExecutionEnvironmen
     return env
 
 
-def watch(args: argparse.Namespace, samples: list[dict[str, float]]) -> None:
-    """Sample the job's gauges twice a second, then stop it."""
+def watch(seconds: float, warmup_epochs: int, samples: list[dict[str, float]]) -> None:
+    """Sample the job's gauges four times a second, then stop it."""
     executor = execution._local_executor()  # noqa: SLF001 - a benchmark of this very process
     started = None
     while True:
         time.sleep(0.25)
         board = executor.board
-        if board is None or board.get().epochs_committed < args.warmup_epochs:
+        if board is None or board.get().epochs_committed < warmup_epochs:
             continue
         status = board.get()
         now = time.perf_counter()
         started = started or now
-        samples.append({"at": now, "records": status.records_in, **board.metrics()})
-        if now - started > args.seconds and executor.master is not None:
+        samples.append(
+            {
+                "at": now,
+                "records": status.records_in,
+                "trigger": trigger_ms(),
+                **board.metrics(),
+            }
+        )
+        if now - started > seconds and executor.master is not None:
             executor.master.stop(cancel=True)
             return
+
+
+def trigger_ms() -> float:
+    """Return how long Spark's last trigger took: the epoch with planning and log writes."""
+    active = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001
+    queries = active.streams.active if active is not None else []
+    progress = queries[0].lastProgress if queries else None
+    return float(progress["durationMs"]["triggerExecution"]) if progress else 0.0
+
+
+def run(args: argparse.Namespace, seconds: float, *, empty: bool) -> list[dict[str, float]]:
+    """Run the job for a while and return its samples."""
+    samples: list[dict[str, float]] = []
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
+        env = build(args, directory, empty=empty)
+        watcher = threading.Thread(
+            target=watch, args=(seconds, args.warmup_epochs, samples), daemon=True
+        )
+        watcher.start()
+        env.execute("keyed-count")
+    return samples
 
 
 def main() -> None:
@@ -81,33 +113,43 @@ def main() -> None:
     parser.add_argument("--epoch-rows", type=int, default=2_000_000)
     parser.add_argument("--interval-s", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--empty-seconds", type=float, default=12)
     parser.add_argument("--warmup-epochs", type=int, default=3)
     parser.add_argument("--backend", default="rocksdb")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
-        env = build(args, directory)
-        samples: list[dict[str, float]] = []
-        watcher = threading.Thread(target=watch, args=(args, samples), daemon=True)
-        watcher.start()
-        env.execute("keyed-count")
-        first, last = samples[0], samples[-1]
-        events = last["records"] - first["records"]
-        seconds = last["at"] - first["at"]
-        print(
-            json.dumps(
-                {
-                    "bench": "keyed_count",
-                    "events_per_s": round(events / seconds),
-                    "seconds": round(seconds, 1),
-                    "epoch_ms": round(statistics.median(s["epochDuration"] for s in samples)),
-                    "decode_ms": round(statistics.median(s["epochDecodeTime"] for s in samples), 1),
-                    "user_ms": round(statistics.median(s["epochUserTime"] for s in samples), 1),
-                    "timers_ms": round(statistics.median(s["epochTimersTime"] for s in samples), 1),
-                    "checkpoint_ms": last.get("lastCheckpointDuration"),
-                    "state_bytes": last.get("stateSizeBytes"),
-                }
-            )
+    samples = run(args, args.seconds, empty=False)
+    idle = run(args, args.empty_seconds, empty=True)
+    first, last = samples[0], samples[-1]
+    seconds = last["at"] - first["at"]
+
+    def median(name: str, of: list[dict[str, float]] = samples) -> float:
+        return statistics.median(sample[name] for sample in of)
+
+    def ns_a_record(milliseconds: float) -> int:
+        return round(milliseconds * 1e6 / (args.epoch_rows / args.parallelism))
+
+    print(
+        json.dumps(
+            {
+                "bench": "keyed_count",
+                "events_per_s": round((last["records"] - first["records"]) / seconds),
+                "empty_epoch_ms": round(median("trigger", idle)),
+                "seconds": round(seconds, 1),
+                "epoch_ms": round(median("epochDuration")),
+                "parts_ns_per_event_and_slot": {
+                    "exchange": ns_a_record(median("epochDuration") - median("epochSlotBusyTime")),
+                    "decode": ns_a_record(median("epochDecodeTime")),
+                    "user_code": ns_a_record(median("epochUserTime")),
+                    "timers_and_state": ns_a_record(median("epochTimersTime")),
+                },
+                "state_flush_ms": last.get("lastCheckpointSyncTime"),
+                "checkpoint_ms": last.get("lastCheckpointDuration"),
+                "state_bytes": last.get("stateSizeBytes"),
+                "keys": args.keys,
+                "master": args.master,
+            }
         )
+    )
 
 
 if __name__ == "__main__":

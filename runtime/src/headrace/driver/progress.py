@@ -102,6 +102,7 @@ class JobProgress:
             {
                 "checkpointDuration": float(last.duration_ms or 0),
                 "lastCheckpointDuration": float(last.duration_ms or 0),
+                "lastCheckpointSyncTime": float(last.sync_ms or 0),
                 "stateSizeBytes": float(last.state_size_bytes),
                 "lastCheckpointFullSize": float(last.state_size_bytes),
                 "lastCheckpointSize": float(last.uploaded_bytes),

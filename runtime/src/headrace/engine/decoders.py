@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +36,8 @@ class SequenceDecoder:
     first: int
     items: Sequence[object] | None
 
+    none_is_skipped: ClassVar[bool] = False
+
     def values(self, batch: pa.RecordBatch) -> list[object]:
         """Return the elements whose index the batch holds; indexes past the end give nothing."""
         indexes = [i for i in batch.column(0).to_numpy().tolist() if i < self.count]
@@ -63,6 +65,8 @@ class KafkaDecoder:
 
     schema: Deserializer
 
+    none_is_skipped: ClassVar[bool] = True
+
     def values(self, batch: pa.RecordBatch) -> list[object]:
         """Return the deserialized values."""
         deserialize = self.schema.deserialize
@@ -87,6 +91,8 @@ class LineDecoder:
 
     schema: Deserializer
 
+    none_is_skipped: ClassVar[bool] = True
+
     def values(self, batch: pa.RecordBatch) -> list[object]:
         """Return the deserialized lines."""
         deserialize = self.schema.deserialize
@@ -110,6 +116,8 @@ class FrameDecoder:
     """Records of a DataFrame: one `Row` a row, or the bare value when there is one column."""
 
     single: bool
+
+    none_is_skipped: ClassVar[bool] = False
 
     def values(self, batch: pa.RecordBatch) -> list[object]:
         """Return one `Row` a row."""

@@ -45,6 +45,11 @@ _SCHEMA: Final = pa.schema(
 class SourceDecoder(Protocol):
     """How the columns of one source's Spark rows become records; picklable, no Spark inside."""
 
+    @property
+    def none_is_skipped(self) -> bool:
+        """Whether a None from a deserialization schema leaves the record out."""
+        ...
+
     def values(self, batch: pa.RecordBatch) -> list[object]:
         """Return one value a row."""
         ...
@@ -179,6 +184,10 @@ class _SourceProgram:
     def _run_objects(self, batch: pa.RecordBatch, progress: _Seen) -> None:
         values = self._decoder.values(batch)
         stamps = self._decoder.timestamps(batch)
+        if self._decoder.none_is_skipped and None in values:
+            kept = [index for index, value in enumerate(values) if value is not None]
+            values = [values[index] for index in kept]
+            stamps = [stamps[index] for index in kept] if stamps is not None else None
         scope, push = self._scope, self._push
         if not self._event_time:
             if stamps is None:
