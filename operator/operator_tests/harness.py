@@ -11,6 +11,7 @@ from headrace.api.v1alpha1 import StreamJobStatus
 from headrace_operator.kube.api import Kind
 from headrace_operator.metrics import Metrics
 from headrace_operator.observe.driver import NoAnswer
+from headrace_operator.observe.snapshot import EVERYTHING
 from headrace_operator.reconcile.actor import JobActor, Tools
 from headrace_operator.reconcile.events import EventRecorder
 from headrace_operator.reconcile.execute import Executor
@@ -90,9 +91,13 @@ class Operator:
         """Take turns as if everything had been noticed; return the last pause."""
         pause: float | None = 0.0
         for _ in range(count):
-            self.actor.notice()
+            self.notice_everything()
             pause = await self.actor.turn()
         return pause
+
+    def notice_everything(self) -> None:
+        """As if every watch had reported something."""
+        self.actor._stale = EVERYTHING
 
     async def settle(self, turns: int = 12) -> None:
         """Take turns until one changes nothing."""
@@ -173,6 +178,6 @@ class Operator:
                 self.cluster.live_on()
                 self.restart()
             except Exception:  # noqa: BLE001 - what an actor's guard does
-                self.actor.notice()
+                self.notice_everything()
             self.pass_through()
             self.clock.advance(1)

@@ -11,6 +11,7 @@ from headrace_operator.kube.api import (
     Kind,
     RefusedError,
 )
+from headrace_operator.observe.snapshot import Scope
 from operator_tests.harness import NAME, NAMESPACE, Operator, stream_job
 from operator_tests.world import checkpoint, job_status
 
@@ -85,7 +86,7 @@ def test_fleeting_figures_are_written_only_now_and_then():
 def test_our_own_writes_are_no_news():
     async def check():
         operator = await running()
-        operator.actor.notice_job(operator.job)
+        operator.actor.notice(operator.job, Scope.JOB, is_gone=False)
         calls = len(operator.cluster.calls)
         await operator.actor.turn()
         assert calls == len(operator.cluster.calls)
@@ -98,7 +99,7 @@ def test_a_write_of_somebody_else_in_between_stops_the_decision():
         operator = await running()
         operator.cluster.edit(Kind.STREAM_JOB, NAMESPACE, NAME, image="registry.local/job:2")
         operator.cluster.fail("status", ConflictError("changed", status=409))
-        operator.actor.notice()
+        operator.notice_everything()
         pause = await operator.actor._guarded_turn()
         assert pause <= 0.2
         assert "delete Pod" not in operator.cluster.calls
@@ -115,7 +116,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again_later_and_later():
         operator.cluster.fail("get StreamJob", error, error, error)
         pauses = []
         for _ in range(3):
-            operator.actor.notice()
+            operator.notice_everything()
             pauses.append(await operator.actor._guarded_turn())
         assert pauses == [1.0, 2.0, 4.0]
         assert await operator.actor._guarded_turn() == 2.0
@@ -130,7 +131,7 @@ def test_a_refused_driver_is_degraded_with_the_reason_and_tried_again():
         operator.cluster.fail(
             "create Pod", RefusedError("exceeded quota: cards", status=403, reason="Forbidden")
         )
-        await operator.turns(3)
+        await operator.turns(2)
         assert DRIVER not in operator.cluster.objects
         await operator.turns()
         assert "ActionRefused" in operator.events
@@ -194,7 +195,7 @@ def test_trouble_of_an_executor_is_kept_after_its_pod_is_gone():
         pod["status"]["containerStatuses"] = [
             {"name": "spark-kubernetes-executor", "state": {"terminated": ended}}
         ]
-        operator.actor.notice_executor(pod)
+        operator.actor.notice_executor(pod, is_gone=False)
         operator.cluster.delete_object(Kind.POD, NAMESPACE, "payments-exec-1", grace_s=0)
         operator.driver.answers["10.0.0.1"] = job_status(JobState.RESTARTING)
         await operator.turns()
@@ -238,8 +239,8 @@ def test_two_operators_at_once_make_one_driver():
             await asyncio.gather(
                 first.actor._guarded_turn(), second.actor._guarded_turn(), return_exceptions=True
             )
-            first.actor.notice()
-            second.actor.notice()
+            first.notice_everything()
+            second.notice_everything()
             first.pass_through()
         assert len(first.cluster.created_pods) == 1
 

@@ -28,8 +28,8 @@ def created_pod(decision_actions):
 
 def test_the_finalizer_comes_before_everything_else():
     first = step(facts(job_facts(finalizers=()), objects={}, token_uid=None))
-    assert (AddFinalizer(),) == first.decision.actions
-    assert first.status.last_reconciled_spec is None
+    assert first.decision.actions[0] == AddFinalizer()
+    assert first.decision.actions[-1] == CreateToken()
 
 
 def test_objects_and_token_are_there_before_the_driver_is_created():

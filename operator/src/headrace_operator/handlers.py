@@ -14,9 +14,9 @@ import secrets
 import kopf
 from prometheus_client import disable_created_metrics, start_http_server
 
-from headrace.api.names import GROUP, LABEL_JOB, LABEL_ROLE, VERSION
+from headrace.api.names import GROUP, LABEL_JOB, VERSION
 from headrace_operator.clock import SystemClock
-from headrace_operator.kube.api import Kind, Manifest
+from headrace_operator.kube.api import Kind
 from headrace_operator.kube.client import KubeClient, connect
 from headrace_operator.metrics import Metrics
 from headrace_operator.observe.driver import HttpDriverClient
@@ -35,6 +35,9 @@ WATCHED_KINDS = (Kind.POD, Kind.SERVICE, Kind.CONFIG_MAP)
 WATCH_SERVER_TIMEOUT_S = 240
 WATCH_CLIENT_TIMEOUT_S = 270
 """A watch is renewed before a silent network can make it deaf for long."""
+
+
+_DELETED = "DELETED"
 
 
 class Glue:
@@ -98,20 +101,18 @@ class Glue:
             await self._kube.close()
 
     async def notice_job(
-        self, body: kopf.Body, namespace: str | None, name: str, **_: object
+        self, body: kopf.Body, event: kopf.RawEvent, namespace: str | None, name: str, **_: object
     ) -> None:
         """A StreamJob appeared, changed or went."""
         if self._supervisor is not None and namespace is not None:
-            self._supervisor.notice_job(namespace, name, _manifest(body))
+            gone = event["type"] == _DELETED
+            self._supervisor.notice_job(namespace, name, dict(body), is_gone=gone)
             self._supervisor.show()
 
-    async def notice_object(self, body: kopf.Body, namespace: str | None, **_: object) -> None:
+    async def notice_object(
+        self, body: kopf.Body, event: kopf.RawEvent, namespace: str | None, **_: object
+    ) -> None:
         """A labelled pod, Service or ConfigMap appeared, changed or went."""
-        labels = body.metadata.labels
-        job, role = labels.get(LABEL_JOB, ""), labels.get(LABEL_ROLE, "")
-        if self._supervisor is not None and namespace is not None and job:
-            self._supervisor.notice_object(namespace, job, role, _manifest(body))
-
-
-def _manifest(body: kopf.Body) -> Manifest:
-    return dict(body)
+        if self._supervisor is not None and namespace is not None:
+            labels, gone = body.metadata.labels, event["type"] == _DELETED
+            self._supervisor.notice_object(namespace, labels, dict(body), is_gone=gone)

@@ -15,6 +15,8 @@ class Settings:
     """Namespaces to serve; none = all of them."""
     poll_interval_s: float = 2.0
     """Pause between two questions to a driver."""
+    calm_poll_interval_s: float = 5.0
+    """The same for a job that is stable."""
     poll_timeout_s: float = 1.5
     """How long a driver may take to answer."""
     resync_interval_s: float = 30.0

@@ -1,6 +1,6 @@
 """What a decision may know: one immutable picture of a job and everything that belongs to it.
 
-Built by `collect` from the cluster and by tests from thin air; `headrace_operator.reconcile`
+Built from a `snapshot` of the cluster and by tests from thin air; `headrace_operator.reconcile`
 decides on it and on nothing else.
 """
 
@@ -171,7 +171,7 @@ class Facts:
     rest: DriverAnswer | DriverSilence | None = None
     """None while there is no running driver to ask."""
     objects: Mapping[ObjectKey, Manifest] = field(default_factory=dict)
-    """Live objects of the names that the job needs, and all others with the job's label."""
+    """Live objects of the names that the job needs, whoever owns them."""
     token_uid: str | None = None
     """UID of the token Secret, None when there is none of ours."""
     refusal: Refusal | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,18 +18,13 @@ from headrace.api.v1alpha1 import LifecycleState, StreamJobStatus
 from headrace_operator.clock import Clock
 from headrace_operator.kube.api import ClusterError, ConflictError, KubeApi, Manifest
 from headrace_operator.metrics import Metrics
-from headrace_operator.observe.collect import (
-    SIGHTING_S,
-    DriverWatch,
-    Snapshot,
-    observe_job,
-    read_snapshot,
-)
 from headrace_operator.observe.driver import DriverClient
+from headrace_operator.observe.driver_watch import DriverWatch
 from headrace_operator.observe.facts import Facts, PodProblem, Refusal
 from headrace_operator.observe.pods import observe_pod
+from headrace_operator.observe.snapshot import EVERYTHING, Scope, Snapshot, SnapshotReader
 from headrace_operator.reconcile.decide import Decision, decide
-from headrace_operator.reconcile.execute import Executor, resource_version
+from headrace_operator.reconcile.execute import Executor
 from headrace_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -37,6 +32,9 @@ logger = logging.getLogger(__name__)
 _HASTE_S: Final = 0.1
 _HASTE_S_MAX: Final = 10.0
 """Turns that act follow each other quickly at first, ever slower if they do not come to rest."""
+SIGHTING_S: Final = 60.0
+"""How long the trouble of an executor pod is remembered after it was seen."""
+
 _TROUBLE_S: Final = 1.0
 _TROUBLE_S_MAX: Final = 30.0
 
@@ -62,37 +60,34 @@ class JobActor:
     """
 
     def __init__(self, namespace: str, name: str, tools: Tools) -> None:
-        self._namespace = namespace
-        self._name = name
+        self._label = f"{namespace}/{name}"
         self._tools = tools
+        self._reader = SnapshotReader(
+            tools.kube, namespace, name, pod_trouble_delay_s=tools.settings.pod_trouble_delay_s
+        )
         self._driver = DriverWatch(tools.driver_client)
         self._wake = asyncio.Event()
-        self._is_dirty = True
+        self._stale = EVERYTHING
         self._snapshot: Snapshot | None = None
         self._refusal: Refusal | None = None
         self._sightings: dict[str, tuple[datetime, PodProblem]] = {}
-        self._own_version = ""
         self._written_at: datetime | None = None
         self._haste = 0
         self._troubles = 0
         self.lifecycle = LifecycleState.CREATED
 
-    def notice_job(self, manifest: Manifest) -> None:
-        """The StreamJob changed; what we wrote ourselves is no news."""
-        if resource_version(manifest) != self._own_version:
-            self.notice()
+    def notice(self, manifest: Manifest, scope: Scope, *, is_gone: bool) -> None:
+        """Something of the job changed, unless it is known already: our own writes are no news."""
+        if is_gone or self._snapshot is None or not self._snapshot.knows(manifest):
+            self._stale |= {scope}
+            self._wake.set()
 
-    def notice_executor(self, manifest: Manifest) -> None:
+    def notice_executor(self, manifest: Manifest, *, is_gone: bool) -> None:
         """An executor pod changed; its trouble is kept, since Spark removes pods that failed."""
         pod = observe_pod(manifest, CONTAINER_EXECUTOR)
         if pod.problem is not None:
             self._sightings[pod.uid] = (self._tools.clock.now(), pod.problem)
-        self.notice()
-
-    def notice(self) -> None:
-        """Something of the job changed: read everything and decide."""
-        self._is_dirty = True
-        self._wake.set()
+        self.notice(manifest, Scope.PODS, is_gone=is_gone)
 
     async def run(self) -> None:
         """Take turns until the job is gone."""
@@ -117,11 +112,11 @@ class JobActor:
             metrics.turns.labels("conflict").inc()
             return self._look_again()
         except ClusterError as error:
-            logger.warning("turn failed: job=%s/%s cause=%s", self._namespace, self._name, error)
+            logger.warning("turn failed: job=%s cause=%s", self._label, error)
             metrics.turns.labels("cluster_error").inc()
             return self._after_trouble()
         except Exception:
-            logger.exception("turn failed: job=%s/%s", self._namespace, self._name)
+            logger.exception("turn failed: job=%s", self._label)
             metrics.turns.labels("error").inc()
             return self._after_trouble()
         metrics.turns.labels("ok").inc()
@@ -129,12 +124,15 @@ class JobActor:
         return pause_s
 
     def _after_trouble(self) -> float:
-        self._is_dirty = True
+        self._stale = EVERYTHING
         self._troubles += 1
         return float(min(_TROUBLE_S * 2 ** min(self._troubles - 1, 10), _TROUBLE_S_MAX))
 
     def _look_again(self) -> float:
-        self._is_dirty = True
+        self._stale = EVERYTHING
+        return self._hurry()
+
+    def _hurry(self) -> float:
         self._haste += 1
         return float(min(_HASTE_S * 2 ** min(self._haste - 1, 10), _HASTE_S_MAX))
 
@@ -152,14 +150,13 @@ class JobActor:
         return await self._carry_out(facts, self._snapshot, decision)
 
     async def _observe(self) -> Facts | None:
-        tools, now = self._tools, self._tools.clock.now()
-        resync = timedelta(seconds=tools.settings.resync_interval_s)
-        snapshot = self._snapshot
-        if snapshot is None or self._is_dirty or now - snapshot.taken_at >= resync:
-            self._is_dirty = False
-            snapshot = self._snapshot = await read_snapshot(
-                tools.kube, self._namespace, self._name, now, tools.settings.pod_trouble_delay_s
-            )
+        now = self._tools.clock.now()
+        stale, self._stale = self._stale | self._outdated(now), frozenset()
+        try:
+            snapshot = self._snapshot = await self._reader.read(self._snapshot, stale, now)
+        except ClusterError:
+            self._stale |= stale
+            raise
         if snapshot is None:
             return None
         rest = await self._driver.ask(snapshot.driver, snapshot.job.job_id, now)
@@ -174,6 +171,19 @@ class JobActor:
             refusal=self._refusal,
             sightings=self._recent_sightings(now),
         )
+
+    def _outdated(self, now: datetime) -> frozenset[Scope]:
+        """What is to be read anew although nothing was heard of it."""
+        snapshot, settings = self._snapshot, self._tools.settings
+        if snapshot is None:
+            return EVERYTHING
+        age = now - snapshot.taken_at
+        if age >= timedelta(seconds=settings.resync_interval_s):
+            return EVERYTHING
+        pods = (*snapshot.executors, *((snapshot.driver,) if snapshot.driver is not None else ()))
+        delay = timedelta(seconds=settings.pod_trouble_delay_s)
+        waits = any(p.waiting_for_volumes and now - p.created_at >= delay for p in pods)
+        return frozenset({Scope.PODS}) if waits else frozenset()
 
     def _recent_sightings(self, now: datetime) -> tuple[PodProblem, ...]:
         oldest = now - timedelta(seconds=SIGHTING_S)
@@ -194,16 +204,16 @@ class JobActor:
             tools.metrics.status_writes.inc()
         for action in decision.actions:
             tools.metrics.actions.labels(type(action).__name__).inc()
-        self._own_version = resource_version(done.manifest)
-        self._snapshot = replace(snapshot, manifest=done.manifest, job=observe_job(done.manifest))
+        self._snapshot = done.snapshot
+        self._stale |= done.unknown
         if done.acted:
             self._refusal = done.refusal
         if done.refusal is not None:
             tools.metrics.refusals.inc()
-            self._is_dirty = True
+            self._stale = EVERYTHING
             return tools.settings.retry_interval_s
         if done.acted:
-            return self._look_again()
+            return self._hurry()
         self._haste = 0
         return decision.wake_after_s
 

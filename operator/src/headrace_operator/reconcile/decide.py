@@ -6,7 +6,7 @@ the decision was made on. Deciding again on the same facts gives the same decisi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -23,7 +23,13 @@ from headrace.api.v1alpha1 import (
 from headrace_operator.diff.changes import diff_specs
 from headrace_operator.diff.digests import digest_spec
 from headrace_operator.observe.facts import DriverAnswer, Facts
-from headrace_operator.reconcile.actions import Action, Event, EventReason, normal
+from headrace_operator.reconcile.actions import (
+    Action,
+    AddFinalizer,
+    Event,
+    EventReason,
+    normal,
+)
 from headrace_operator.reconcile.conditions import Health, derive_conditions
 from headrace_operator.reconcile.deletion import plan_deletion
 from headrace_operator.reconcile.drivers import plan_driver
@@ -62,7 +68,9 @@ def decide(facts: Facts, settings: Settings) -> Decision:
     readiness = derive_readiness(facts, plan, settings)
     status = _status(facts, plan, wanted, readiness)
     events = (*plan.events, *derive_events(facts.job.status, status))
-    return Decision(status, plan.actions, events, _wake_after_s(facts, plan, settings))
+    is_calm = is_stable(facts, readiness)
+    wake_after_s = _wake_after_s(facts, plan, settings, is_calm=is_calm)
+    return Decision(status, plan.actions, events, wake_after_s)
 
 
 def _want(facts: Facts) -> Wanted | InvalidSpec:
@@ -85,6 +93,9 @@ def _plan(facts: Facts, wanted: Wanted | InvalidSpec, settings: Settings) -> Pla
         problem = Problem("InvalidSpec", wanted.message)
         return Plan(status.lifecycle_state, status.driver, problem=problem)
     plan = plan_driver(facts, wanted, settings)
+    if not facts.job.has_finalizer:
+        # First of all, and nothing after it when it fails: what is made must be removed again.
+        plan = replace(plan, actions=(AddFinalizer(), *plan.actions))
     if wanted.change.fields and not wanted.is_new:
         fields = ", ".join(wanted.change.fields)
         effect = wanted.change.effect.name.lower()
@@ -218,7 +229,7 @@ def _warnings(facts: Facts, wanted: Wanted | InvalidSpec) -> tuple[str, ...]:
 def _reconciled(facts: Facts, wanted: Wanted | InvalidSpec) -> ReconciledSpec | None:
     """Record the spec that this decision acts on; frozen jobs act on none."""
     job = facts.job
-    frozen = job.paused or job.deletion_requested_at is not None or not job.has_finalizer
+    frozen = job.paused or job.deletion_requested_at is not None
     if isinstance(wanted, InvalidSpec) or frozen:
         return job.status.last_reconciled_spec
     return ReconciledSpec(
@@ -226,10 +237,10 @@ def _reconciled(facts: Facts, wanted: Wanted | InvalidSpec) -> ReconciledSpec | 
     )
 
 
-def _wake_after_s(facts: Facts, plan: Plan, settings: Settings) -> float:
+def _wake_after_s(facts: Facts, plan: Plan, settings: Settings, *, is_calm: bool) -> float:
     wake_s = settings.resync_interval_s
     if facts.driver is not None and facts.driver.phase == "Running":
-        wake_s = settings.poll_interval_s
+        wake_s = settings.calm_poll_interval_s if is_calm else settings.poll_interval_s
     if plan.wake_at is not None:
         wake_s = min(wake_s, (plan.wake_at - facts.now).total_seconds())
     return max(wake_s, _MIN_WAKE_S)

@@ -22,7 +22,6 @@ from headrace.api.v1alpha1 import (
 from headrace_operator.observe.facts import DriverAnswer, DriverSilence, Facts, PodFacts
 from headrace_operator.reconcile.actions import (
     Action,
-    AddFinalizer,
     CreateDriver,
     EventReason,
     normal,
@@ -57,8 +56,6 @@ def plan_driver(facts: Facts, wanted: Wanted, settings: Settings) -> Plan:
     """Decide what happens to the driver of a job that is neither deleted nor paused."""
     status = facts.job.status
     record, lifecycle = status.driver, status.lifecycle_state
-    if not facts.job.has_finalizer:
-        return Plan(lifecycle, record, "preparing", actions=(AddFinalizer(),))
     if wanted.change.needs_restart and not wanted.is_new:
         record, lifecycle = _for_changed_spec(record, lifecycle)
     driver = facts.driver

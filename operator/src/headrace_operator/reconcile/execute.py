@@ -8,22 +8,22 @@ state.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
 
 from headrace.api.names import FINALIZER
 from headrace.api.v1alpha1 import StreamJobStatus
 from headrace_operator.kube.api import (
     AlreadyExistsError,
+    Kind,
     KubeApi,
     Manifest,
     MissingError,
     RefusedError,
 )
-from headrace_operator.observe.collect import Snapshot
 from headrace_operator.observe.facts import Refusal
+from headrace_operator.observe.snapshot import Scope, Snapshot
 from headrace_operator.reconcile.actions import (
     Action,
     AddFinalizer,
@@ -35,7 +35,7 @@ from headrace_operator.reconcile.actions import (
 )
 from headrace_operator.reconcile.decide import Decision
 from headrace_operator.reconcile.events import EventRecorder
-from headrace_operator.resources.identity import JobIdentity
+from headrace_operator.resources.identity import JobIdentity, key_of
 from headrace_operator.resources.secrets import build_token_secret
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,10 @@ logger = logging.getLogger(__name__)
 class Execution:
     """What came of a decision."""
 
-    manifest: Manifest
-    """The StreamJob after our own writes."""
+    snapshot: Snapshot
+    """What the decision was made on, with our own writes taken in."""
+    unknown: frozenset[Scope]
+    """Parts of it that our actions changed without our seeing the result."""
     acted: bool
     refusal: Refusal | None = None
 
@@ -81,14 +83,16 @@ class Executor:
         Raises:
             ClusterError: the status could not be written, or the cluster did not answer.
         """
-        manifest = snapshot.manifest
         if write_status:
-            manifest = await self._kube.replace_status(_with_status(manifest, decision.status))
+            wanted = _with_status(snapshot.manifest, decision.status)
+            snapshot = snapshot.with_job(await self._kube.replace_status(wanted))
         await self._recorder.record(snapshot.manifest, decision.events, now)
+        unknown: frozenset[Scope] = frozenset()
         refusal: Refusal | None = None
         for action in decision.actions:
             try:
-                manifest = await self._act(action, manifest)
+                snapshot, lost_sight = await self._act(action, snapshot)
+                unknown |= lost_sight
             except RefusedError as error:
                 refusal = Refusal(_describe(action), error.reason, str(error), now)
                 logger.warning(
@@ -100,40 +104,48 @@ class Executor:
                 )
                 if not isinstance(action, DeleteObject):
                     break  # what follows may rest on it; deletions stand for themselves
-        return Execution(manifest, acted=bool(decision.actions), refusal=refusal)
+        return Execution(snapshot, unknown, acted=bool(decision.actions), refusal=refusal)
 
-    async def _act(self, action: Action, manifest: Manifest) -> Manifest:
-        """Do one action; return the StreamJob as it is after it."""
-        identity = _identity(manifest)
+    async def _act(self, action: Action, snapshot: Snapshot) -> tuple[Snapshot, frozenset[Scope]]:
+        """Do one action; return the snapshot after it, and what of it is not known any more."""
+        job = snapshot.job
         match action:
             case AddFinalizer():
-                names = [*_finalizers(manifest), FINALIZER]
-                return await self._kube.replace_finalizers(manifest, names)
+                names = [*job.finalizers, FINALIZER]
+                manifest = await self._kube.replace_finalizers(snapshot.manifest, names)
+                return snapshot.with_job(manifest), frozenset()
             case RemoveFinalizer():
-                return await self._remove_finalizer(manifest)
+                return await self._remove_finalizer(snapshot), frozenset({Scope.JOB})
             case ApplyObject(manifest=desired):
-                await self._kube.apply(desired)
+                return snapshot.with_made([await self._kube.apply(desired)]), frozenset()
             case CreateToken():
-                await self._create(build_token_secret(identity, self._new_token()))
+                identity = JobIdentity(job.name, job.namespace, job.uid)
+                secret = build_token_secret(identity, self._new_token())
+                return await self._create(secret, snapshot, Scope.OBJECTS)
             case CreateDriver(manifest=desired):
-                await self._create(desired)
+                return await self._create(desired, snapshot, Scope.PODS)
             case DeleteObject(key=key, uid=uid, grace_s=grace_s):
-                await self._kube.delete(key, identity.namespace, uid=uid, grace_s=grace_s)
-        return manifest
+                await self._kube.delete(key, job.namespace, uid=uid, grace_s=grace_s)
+                scope = Scope.PODS if key.kind is Kind.POD else Scope.OBJECTS
+                return snapshot, frozenset({scope})
 
-    async def _create(self, manifest: Manifest) -> None:
+    async def _create(
+        self, manifest: Manifest, snapshot: Snapshot, scope: Scope
+    ) -> tuple[Snapshot, frozenset[Scope]]:
         """Create once: the one that is there already is ours, or is found not to be when read."""
         try:
-            await self._kube.create(manifest)
+            return snapshot.with_made([await self._kube.create(manifest)]), frozenset()
         except AlreadyExistsError as error:
             logger.info("already there, looking again: %s", error)
+            return snapshot, frozenset({scope})
 
-    async def _remove_finalizer(self, manifest: Manifest) -> Manifest:
-        names = [name for name in _finalizers(manifest) if name != FINALIZER]
+    async def _remove_finalizer(self, snapshot: Snapshot) -> Snapshot:
+        names = [name for name in snapshot.job.finalizers if name != FINALIZER]
         try:
-            return await self._kube.replace_finalizers(manifest, names)
+            manifest = await self._kube.replace_finalizers(snapshot.manifest, names)
         except MissingError:
-            return manifest
+            return snapshot
+        return snapshot.with_job(manifest)
 
 
 def _with_status(manifest: Manifest, status: StreamJobStatus) -> Manifest:
@@ -146,28 +158,10 @@ def dump_status(status: StreamJobStatus) -> dict[str, object]:
     return dumped
 
 
-def _metadata(manifest: Manifest) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", manifest["metadata"])
-
-
-def _finalizers(manifest: Manifest) -> list[str]:
-    return list(cast("list[str]", _metadata(manifest).get("finalizers") or []))
-
-
-def resource_version(manifest: Manifest) -> str:
-    """Return the version of a live object."""
-    return str(_metadata(manifest).get("resourceVersion", ""))
-
-
-def _identity(manifest: Manifest) -> JobIdentity:
-    metadata = _metadata(manifest)
-    return JobIdentity(str(metadata["name"]), str(metadata["namespace"]), str(metadata["uid"]))
-
-
 def _describe(action: Action) -> str:
     match action:
         case ApplyObject(manifest=manifest) | CreateDriver(manifest=manifest):
-            return f"creating {manifest['kind']} {_metadata(manifest)['name']}"
+            return f"creating {manifest['kind']} {key_of(manifest).name}"
         case DeleteObject(key=key):
             return f"deleting {key.kind.kind} {key.name}"
         case CreateToken():
