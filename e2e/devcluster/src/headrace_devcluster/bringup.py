@@ -169,4 +169,4 @@ class Bringup:
 
 def _build_environment() -> dict[str, str]:
     """A component's environment: a usual PATH and nothing of the caller's shell."""
-    return {"PATH": os.defpath + ":/usr/local/sbin:/usr/sbin:/sbin", "HOME": "/root"}
+    return {"PATH": os.defpath + ":/usr/local/sbin:/usr/sbin:/sbin", "HOME": "/"}
