@@ -84,3 +84,26 @@ def test_output_is_exact_when_executors_are_killed(tmp_path, servers):
             assert driver.wait(lambda s: s is not None and s.epochs_committed == 0, 60)
         ledger.supervise_until_complete(300)
         ledger.assert_exact()
+
+
+def test_output_is_exact_over_changes_of_parallelism(tmp_path, servers):
+    with running_ledger(tmp_path, servers, records=20_000, seed=5) as ledger:
+        driver = ledger.driver
+        for parallelism in (4, 1):
+            assert driver.wait(lambda s: s is not None and s.last_checkpoint is not None, 120), (
+                driver.log_tail()
+            )
+            driver.kill()
+            driver.config = driver.config.model_copy(update={"parallelism": parallelism})
+            driver.start()
+            assert driver.wait(
+                lambda s, p=parallelism: (
+                    s is not None
+                    and (s.parallelism, s.slots_registered) == (p, p)
+                    and s.epochs_committed > 0
+                ),
+                120,
+            ), driver.log_tail()
+            assert driver.status().restored_from is not None
+        ledger.supervise_until_complete(240)
+        ledger.assert_exact()
