@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.engine.spark_log import has_commit, read_position, write_scratch
+from headrace.engine.spark_log import has_commit, read_position, source_offsets, write_scratch
 from headrace.errors import CorruptStateError
 from headrace.ids import Epoch
 
@@ -47,3 +47,8 @@ def test_an_epoch_that_spark_has_not_committed_is_told_apart(log):
     assert (True, False) == (has_commit(log, Epoch(7)), has_commit(log, Epoch(8)))
     with pytest.raises(CorruptStateError, match="epoch=8"):
         read_position(log, Epoch(8))
+
+
+def test_offsets_of_the_last_epoch_are_told_apart_by_source(log):
+    (log / "offsets" / "7").write_text('v1\n{"batchWatermarkMs":0}\n{"in":{"0":5}}\n-\n17')
+    assert ['{"in":{"0":5}}', None, "17"] == source_offsets(read_position(log, Epoch(7)))

@@ -5,6 +5,7 @@ Storage may take its time; epochs go on meanwhile. The outcome comes back as `Pu
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,8 +16,8 @@ from headrace.checkpoint.protocol.types import (
     OperatorRecord,
 )
 from headrace.driver.events import PublishDone
-from headrace.engine.spark_log import has_commit, read_position
-from headrace.errors import CorruptStateError
+from headrace.engine.spark_log import has_commit, read_position, source_offsets
+from headrace.errors import CorruptStateError, HeadraceError
 from headrace.failpoints import reach
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import SourcePosition
     from headrace.driver.parts import JobParts
     from headrace.ids import Epoch
+
+log = logging.getLogger(__name__)
 
 COMMIT_LOG_TIMEOUT_S: Final = 30.0
 """Spark writes ``commits/<n>`` right after the epoch's callback has returned."""
@@ -57,15 +60,16 @@ class CheckpointPublisher:
         store, post, generation = self.parts.store, self.parts.post, self.claimed.generation
 
         def run() -> None:
-            error: BaseException | None = None
             try:
                 metadata = self._build(decision, watermark_ms, finished=finished)
                 reach("driver.before-publish")
                 store.publish(metadata)
                 reach("driver.after-publish")
-            except Exception as raised:  # noqa: BLE001 - handed to the job master's thread
-                error = raised
-            post(PublishDone(generation, decision.checkpoint_id, error))
+            except Exception as error:  # noqa: BLE001 - handed to the job master's thread
+                post(PublishDone(generation, decision.checkpoint_id, error))
+                return
+            post(PublishDone(generation, decision.checkpoint_id, None))
+            self._report_progress(metadata)
 
         name = f"publish-{decision.checkpoint_id}"
         threading.Thread(target=run, name=name, daemon=True).start()
@@ -93,6 +97,23 @@ class CheckpointPublisher:
             slots=list(decision.slots),
             finished=finished,
         )
+
+    def _report_progress(self, metadata: CheckpointMetadata) -> None:
+        """Tell sources how far the checkpoint is, for people who watch group offsets (H13).
+
+        Nothing is ever restored from there, so a failure is only worth a line in the log.
+        """
+        if metadata.source is None:
+            return
+        offsets = source_offsets(metadata.source)
+        for operator, offset in zip(self.parts.graph.sources(), offsets, strict=False):
+            report = getattr(operator.function, "report_progress", None)
+            if report is None or offset is None:
+                continue
+            try:
+                report(offset)
+            except HeadraceError as error:
+                log.warning("progress was not reported source=%s cause=%s", operator.uid, error)
 
     def _read_position(self, epoch: Epoch) -> SourcePosition:
         clock, waiter = self.parts.clock, threading.Event()

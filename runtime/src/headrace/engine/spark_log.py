@@ -62,3 +62,13 @@ def read_position(directory: Path, epoch: Epoch) -> SourcePosition:
         if path.is_file() and not path.name.endswith(".crc")
     }
     return SourcePosition(epoch, metadata, sources, offsets, commits)
+
+
+def source_offsets(position: SourcePosition) -> list[str | None]:
+    """Return each source's offset after the position's last epoch, as Spark writes it.
+
+    An entry of Spark's offset log is a version line, a line of metadata, and a line for each
+    source in the order of the plan, ``-`` for one without an offset.
+    """
+    lines = position.offsets[str(position.epoch)].splitlines()[2:]
+    return [None if line == "-" else line for line in lines]
