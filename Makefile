@@ -50,7 +50,7 @@ setup: .venv/.synced ## Install uv and the virtual environment; instant when not
 
 java:
 	@version="$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 \
-	    | sed -nE 's/.* version "([0-9]+).*/\1/p')"; \
+	    | sed -nE 's/.* version "([0-9]+).*/\1/p' || true)"; \
 	  [ "$${version:-0}" -ge 17 ] || { echo "Java 17 or later is needed (found: $${version:-none}):" \
 	    "install it (on Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 1; }
 
