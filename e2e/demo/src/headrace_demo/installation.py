@@ -14,6 +14,7 @@ from headrace_demo.errors import DemoFailedError
 from headrace_demo.manifests import Images, render
 from headrace_devcluster.kubectl import Kubectl
 from headrace_devcluster.manifests import build_kafka, build_minio, build_namespace
+from headrace_devcluster.polling import poll_until
 from headrace_operator.resources.install import DEFAULT_NAMESPACE, build_install
 
 OPERATOR_NAMESPACE: Final = DEFAULT_NAMESPACE
@@ -75,7 +76,8 @@ class Installation:
         found = self._kubectl.run("get", "crd", "-o", "name")
         self._definitions_are_ours = "streamjobs.headrace.dev" not in found
         self._kubectl.apply(_definitions())
-        self._kubectl.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        if not poll_until(self._definitions_are_served, READY_TIMEOUT_S, interval_s=0.5):
+            raise DemoFailedError("the definitions are not served: look at 'kubectl get crd'")
         self._kubectl.apply(self._operator())
 
     def wait_until_ready(self) -> None:
@@ -116,6 +118,11 @@ class Installation:
         self._delete("-f", "-", stdin=self._operator())
         if self._definitions_are_ours:
             self._delete("-f", "-", stdin=_definitions())
+
+    def _definitions_are_served(self) -> bool:
+        """``kubectl wait`` fails on definitions that are so new that they have no conditions."""
+        wait = ("wait", "--for=condition=Established", "crd", "--all", "--timeout=10s")
+        return self._kubectl.attempt(*wait).returncode == 0
 
     def _operator(self) -> str:
         return render(dict(each) for each in build_install(image=self._images.name("operator")))
