@@ -160,5 +160,34 @@ def test_stream_jobs_in_readme_and_examples_are_valid(document):
     assert jobs or document.suffix == ".yaml"
 
 
+def locked(name: str) -> set[str]:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    return set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE))
+
+
+def names_of(requirements: list[str | dict[str, str]]) -> set[str]:
+    found = (re.match(r"[\w.-]+", text) for text in requirements if isinstance(text, str))
+    return {match[0].lower() for match in found if match is not None}
+
+
+def test_every_dependency_is_locked_with_hashes_and_without_hosts():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    runtime = names_of(project["project"]["dependencies"])
+    extras = {k: names_of(v) for k, v in project["project"]["optional-dependencies"].items()}
+    groups = {k: names_of(v) for k, v in project["dependency-groups"].items()}
+
+    missing = {
+        "runtime": (runtime | extras["kafka"] | extras["s3"]) - locked("runtime"),
+        "operator": extras["operator"] - locked("operator"),
+        "dev": (runtime.union(*extras.values()) | groups["dev"] | groups["bench"]) - locked("dev"),
+        "uv": groups["tools"] - locked("uv"),
+    }
+    texts = [path.read_text() for path in (ROOT / "requirements").glob("*.txt")]
+
+    assert {name: set() for name in missing} == missing, "run: make lock"
+    assert not any("://" in text for text in texts)
+    assert all(text.count("==") <= text.count("--hash=sha256:") for text in texts)
+
+
 def test_the_operator_directory_never_hides_the_standard_library():
     assert not (ROOT / "operator" / "__init__.py").exists()
