@@ -43,6 +43,9 @@ async def connect() -> ApiClient:
     """Return a client for the pod's own cluster, or the one that ``KUBECONFIG`` names."""
     configuration = Configuration()
     if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+        # No proxy stands between a pod and its API server; looking for one costs each request a
+        # trip to a thread, a third of its time.
+        configuration.client_session_kwargs = {"trust_env": False}
         kube_config.load_incluster_config(  # type: ignore[no-untyped-call] # library is untyped
             client_configuration=configuration
         )
