@@ -19,7 +19,6 @@ from headrace.errors import HeadraceError
 from headrace_demo.demonstration import Demonstration, Options
 from headrace_demo.report import Report, render_json
 from headrace_devcluster.images import REGISTRY
-from headrace_devcluster.progress import Progress
 from headrace_devcluster.settings import Settings
 
 EXIT_FAILED = 1
@@ -76,7 +75,7 @@ def demo(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     settings = Settings.from_environment(os.environ)
-    demonstration = Demonstration(options, settings, Progress(console), console, SystemClock())
+    demonstration = Demonstration(options, settings, console, SystemClock())
     try:
         report = demonstration.run()
     except KeyboardInterrupt:
