@@ -261,3 +261,40 @@ def test_the_job_does_not_grow_with_its_history():
         assert sizes[-1] - sizes[5] < 64
 
     asyncio.run(check())
+
+
+def test_the_cause_of_a_missing_volume_is_found_without_any_notice():
+    async def check():
+        operator = Operator()
+        operator.cluster.add(stream_job())
+        await operator.settle()
+        pod = operator.cluster.objects[DRIVER]
+        pod["spec"]["nodeName"] = "node1"
+        state = {"waiting": {"reason": "ContainerCreating"}}
+        operator.cluster.set_pod(
+            NAMESPACE,
+            "payments-driver",
+            phase="Pending",
+            containerStatuses=[{"name": "driver", "state": state}],
+        )
+        operator.cluster.add(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": "e1", "namespace": NAMESPACE},
+                "type": "Warning",
+                "reason": "FailedMount",
+                "message": 'configmap "rules" not found',
+                "lastTimestamp": "2026-05-01T12:00:05Z",
+                "involvedObject": {"uid": pod["metadata"]["uid"]},
+            }
+        )
+        await operator.turns()
+        pause = await operator.actor.turn()
+        operator.clock.advance(pause)
+        await operator.actor.turn()
+        assert pause <= 8
+        degraded = next(c for c in operator.status.conditions if c.type == "Degraded")
+        assert degraded.reason == "VolumeFailed"
+
+    asyncio.run(check())

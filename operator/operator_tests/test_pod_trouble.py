@@ -1,5 +1,6 @@
 """What is wrong with a pod is found wherever Kubernetes says it, in its own words (OP9)."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -168,6 +169,18 @@ def test_waiting_for_volumes_is_told_from_waiting_for_a_node():
 
 def event(reason, message, at, kind="Warning"):
     return {"type": kind, "reason": reason, "message": message, "lastTimestamp": at}
+
+
+def test_a_pod_that_waits_for_its_volumes_is_looked_at_again_soon():
+    waits = observe_pod(pod(waiting("ContainerCreating")), "driver")
+    seen = running().then(driver=replace(driver_pod(phase="Pending"), waiting_for_volumes=True))
+    assert waits.waiting_for_volumes
+    assert seen.decision.wake_after_s <= 8
+
+
+def test_a_container_that_ended_is_the_end_of_the_pod_whatever_its_phase_still_says():
+    status = {**terminated(1, "Error"), "phase": "Running"}
+    assert observe_pod(pod(status), "driver").has_ended
 
 
 def test_the_newest_volume_event_is_the_cause():

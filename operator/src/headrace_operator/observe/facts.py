@@ -116,8 +116,8 @@ class PodFacts:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its containers ended and will not start again."""
-        return self.phase in {"Succeeded", "Failed"}
+        """Whether its main container ended; the pod's phase follows a moment later."""
+        return self.exit is not None or self.phase in {"Succeeded", "Failed"}
 
     @property
     def spec_hash(self) -> str:

@@ -241,6 +241,9 @@ def _wake_after_s(facts: Facts, plan: Plan, settings: Settings, *, is_calm: bool
     wake_s = settings.resync_interval_s
     if facts.driver is not None and facts.driver.phase == "Running":
         wake_s = settings.calm_poll_interval_s if is_calm else settings.poll_interval_s
+    pods = (*facts.executors, *((facts.driver,) if facts.driver is not None else ()))
+    if any(pod.waiting_for_volumes for pod in pods):
+        wake_s = min(wake_s, settings.pod_trouble_delay_s)  # the cause is looked for then
     if plan.wake_at is not None:
         wake_s = min(wake_s, (plan.wake_at - facts.now).total_seconds())
     return max(wake_s, _MIN_WAKE_S)
