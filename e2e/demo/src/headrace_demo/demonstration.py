@@ -10,6 +10,7 @@ from rich.console import Console
 
 from headrace.clock import Clock
 from headrace.errors import HeadraceError
+from headrace_demo.broker import create_topics
 from headrace_demo.diagnosis import diagnose
 from headrace_demo.feed import PaymentFeed
 from headrace_demo.kubernetes import connect
@@ -22,7 +23,7 @@ from headrace_demo.manifests import (
     build_job,
 )
 from headrace_demo.observation import Observer
-from headrace_demo.output import OutputReader, create_topics
+from headrace_demo.output import OutputReader
 from headrace_demo.payments import PaymentStream
 from headrace_demo.report import Report
 from headrace_demo.scenario import Scenario

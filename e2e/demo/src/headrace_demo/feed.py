@@ -13,6 +13,7 @@ import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
 from headrace.clock import Clock
+from headrace_demo.broker import client_settings
 from headrace_demo.errors import DemoFailedError
 from headrace_demo.payments import PaymentStream
 
@@ -42,7 +43,7 @@ class PaymentFeed:
         self._rate_per_s = rate_per_s
         self._clock = clock
         self._producer = Producer(
-            {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20}
+            {**client_settings(servers), "enable.idempotence": True, "linger.ms": 20}
         )
         self._allowed = 0
         self._stopping = threading.Event()

@@ -8,36 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
+from headrace_demo.broker import TIMEOUT_S, client_settings
 from headrace_demo.errors import DemoFailedError
 from headrace_demo.oracle import MerchantTotals
-
-TIMEOUT_S: Final = 30.0
-
-
-def create_topics(servers: str, names: Sequence[str], partitions: int) -> None:
-    """Creates topics; the broker may have become ready just now.
-
-    Raises:
-        DemoFailedError: It refused, or did not answer in time.
-    """
-    admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic(name, partitions, 1) for name in names]
-    for name, made in admin.create_topics(topics, request_timeout=TIMEOUT_S).items():
-        try:
-            made.result(TIMEOUT_S)
-        except KafkaException as error:
-            raise DemoFailedError(
-                f"a topic could not be created: look at the broker's log servers={servers} "
-                f"topic={name} cause={error}"
-            ) from error
 
 
 class OutputReader:
@@ -47,7 +24,7 @@ class OutputReader:
         """Prepares the reader of an existing topic."""
         self._consumer = Consumer(
             {
-                "bootstrap.servers": servers,
+                **client_settings(servers),
                 "group.id": "headrace-demo",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
