@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import cloudpickle
 import msgspec
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+REGISTRATION_S: Final = 30.0
+"""A slot process that has not registered so long after its start has died at it."""
+
 
 class SlotRestoration:
     """Brings the slots of one generation to the state of its checkpoint."""
@@ -43,6 +46,9 @@ class SlotRestoration:
         self._parts = parts
         self._claimed = claimed
         self._graph = parts.graph
+        self._starting = False
+        self._counted_on: frozenset[int] = frozenset()
+        self._launched_s = 0.0
 
     def start_slots(self) -> bool:
         """Have a live process for every slot; returns False when the job is to stop instead.
@@ -62,6 +68,9 @@ class SlotRestoration:
         return self._wait_registered()
 
     def _launch(self, live: frozenset[int]) -> None:
+        """Run the task that starts every slot but ``live`` ones; `SlotsStarted` follows."""
+        self._starting, self._counted_on = True, live
+        self._launched_s = self._parts.clock.monotonic_s()
         parts, settings = self._parts, self._parts.settings
         starter = SlotStarter(
             job_id=settings.job_id,
@@ -96,14 +105,26 @@ class SlotRestoration:
             event = parts.next_event()
             if isinstance(event, StopRequested):
                 return False
-            if (
-                isinstance(event, SlotsStarted)
-                and event.generation == self._claimed.generation
-                and event.error is not None
-            ):
-                raise describe_failure(event.error)
+            if isinstance(event, SlotsStarted) and event.generation == self._claimed.generation:
+                self._starting = False
+                if event.error is not None:
+                    raise describe_failure(event.error)
+            self._launch_again_if_needed()
             parts.status.update(slots_registered=len(parts.slots.live()))
         return True
+
+    def _launch_again_if_needed(self) -> None:
+        """Start slots again that went away while others were started, or died at their start.
+
+        A second process for a slot is harmless: the coordinator admits one and ends the other.
+        """
+        live = frozenset(self._parts.slots.live())
+        missing = frozenset(range(self._graph.parallelism)) - live
+        waited_s = self._parts.clock.monotonic_s() - self._launched_s
+        overdue = waited_s > REGISTRATION_S
+        if missing and not self._starting and (missing & self._counted_on or overdue):
+            log.warning("starting slots again missing=%s", sorted(missing))
+            self._launch(live)
 
     def order_restore(self) -> tuple[dict[int, AttemptId], DataFrame]:
         """Send every slot its state.
