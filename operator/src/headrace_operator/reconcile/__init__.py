@@ -2,7 +2,7 @@
 
 `decide` is pure: (spec, observed) -> (status, actions, events). Its parts:
 
-- `drivers`: the life of the driver pod: start, replace, stop, end.
+- `drivers`: the life of the driver pod: start, run, stop; `endings`: what its end means.
 - `objects`: objects that are missing or were edited.
 - `deletion`: the way out, with a deadline.
 - `health`: what is wrong and whether the job is ready.

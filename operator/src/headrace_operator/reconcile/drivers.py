@@ -8,18 +8,16 @@ there was lost or stopped, how often it failed, and whether the job ended for go
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
-from headrace.api.driver import JobState, TerminationMessage
 from headrace.api.v1alpha1 import (
     DesiredState,
     DriverPhase,
     DriverRecord,
     LifecycleState,
-    Outcome,
 )
-from headrace_operator.observe.facts import DriverAnswer, DriverSilence, Facts, PodFacts
+from headrace_operator.observe.facts import Facts, PodFacts
 from headrace_operator.reconcile.actions import (
     Action,
     CreateDriver,
@@ -27,7 +25,12 @@ from headrace_operator.reconcile.actions import (
     normal,
     warning,
 )
-from headrace_operator.reconcile.backoff import is_budget_spent
+from headrace_operator.reconcile.endings import (
+    find_hang,
+    plan_ended,
+    plan_replacement,
+    rest_ended,
+)
 from headrace_operator.reconcile.objects import plan_objects
 from headrace_operator.reconcile.plan import (
     Loss,
@@ -49,7 +52,6 @@ from headrace_operator.settings import Settings
 DRIVER_LOST: Final = "DriverLost"
 DRIVER_DELETED: Final = "DriverDeleted"
 JOB_HUNG: Final = "JobHung"
-DRIVER_EXITED: Final = "DriverExited"
 
 
 def plan_driver(facts: Facts, wanted: Wanted, settings: Settings) -> Plan:
@@ -159,7 +161,7 @@ def _without_driver(
     lifecycle: LifecycleState,
 ) -> Plan:
     if record.outcome is not None and record.outcome.digest == wanted.digest.total:
-        return _ended_for_good(facts, absent(record), record.outcome)
+        return rest_ended(facts, absent(record), record.outcome)
     if record.phase is DriverPhase.PRESENT and not wanted.change.needs_restart:
         loss = Loss(record.pod_uid or "", DRIVER_LOST, "the driver pod is gone", facts.now)
         record = after_loss(facts, record, wanted.spec.restart_policy, loss)
@@ -241,11 +243,11 @@ def _with_driver(
             actions=(delete_pod(driver, settings.driver_grace_s),),
         ).with_event(normal(EventReason.DRIVER_STOPPED, f"{stale}; pod={driver.name}"))
     if driver.has_ended:
-        return _ended(facts, wanted, record, driver)
-    hung = _hang(facts, wanted)
+        return plan_ended(facts, wanted, record, driver)
+    hung = find_hang(facts, wanted)
     if hung is not None:
         hang_loss = Loss(driver.uid, JOB_HUNG, hung, facts.now)
-        return _replace(facts, wanted, record, driver, hang_loss, settings.driver_grace_s)
+        return plan_replacement(facts, wanted, record, driver, hang_loss, settings.driver_grace_s)
     plan = _running(facts, wanted, present(record, driver), lifecycle)
     if is_news:
         created = f"driver created; pod={driver.name} attempt={record.attempt}"
@@ -260,104 +262,6 @@ def _staleness(facts: Facts, wanted: Wanted, driver: PodFacts) -> str | None:
     if facts.token_uid is not None and driver.token_uid != facts.token_uid:
         return "stopping the driver: the token was rotated"
     return None
-
-
-def _hang(facts: Facts, wanted: Wanted) -> str | None:
-    """Why the job counts as hung, None when it does not (OP48)."""
-    timeout_s = wanted.spec.restart_policy.progress_timeout_seconds
-    if timeout_s == 0:
-        return None
-    since: datetime | None = None
-    what = "no epoch was committed and no checkpoint completed"
-    if isinstance(facts.rest, DriverAnswer):
-        since = facts.rest.stalled_since
-    elif isinstance(facts.rest, DriverSilence) and facts.rest.last is not None:
-        since, what = facts.rest.since, "the driver does not answer"
-    if since is None or facts.now - since < timedelta(seconds=timeout_s):
-        return None
-    return f"{what} for {int((facts.now - since).total_seconds())} s; progressTimeout={timeout_s} s"
-
-
-def _ended(facts: Facts, wanted: Wanted, record: DriverRecord, driver: PodFacts) -> Plan:
-    outcome = _outcome(facts, wanted, driver)
-    if outcome is not None:
-        known = record.outcome is not None and record.outcome.state is outcome.state
-        final = record.outcome if known and record.outcome is not None else outcome
-        updated = present(record, driver).model_copy(
-            update={"outcome": final, "recovering_since": None, "recovering_from": None}
-        )
-        return _ended_for_good(facts, updated, final)
-    loss = _loss_of(facts, driver)
-    return _replace(facts, wanted, record, driver, loss, 0)
-
-
-def _outcome(facts: Facts, wanted: Wanted, driver: PodFacts) -> Outcome | None:
-    """How the job ended for good; None when a new driver shall go on with it."""
-    said: TerminationMessage | None = driver.termination
-    if said is None or said.state not in {JobState.FINISHED, JobState.FAILED}:
-        return None
-    error = said.error
-    return Outcome(
-        state=LifecycleState.FINISHED if said.state is JobState.FINISHED else LifecycleState.FAILED,
-        digest=wanted.digest.total,
-        reason=error.kind if error is not None else "",
-        message=error.message[:4096] if error is not None else "",
-        at=driver.exit.finished_at or facts.now if driver.exit is not None else facts.now,
-    )
-
-
-def _loss_of(facts: Facts, driver: PodFacts) -> Loss:
-    at = driver.exit.finished_at if driver.exit is not None else None
-    if driver.termination is not None and driver.termination.error is not None:
-        error = driver.termination.error
-        return Loss(driver.uid, error.kind, error.message[:4096], at or facts.now)
-    if driver.problem is not None:
-        return Loss(driver.uid, driver.problem.reason, driver.problem.message, at or facts.now)
-    code = driver.exit.exit_code if driver.exit is not None else "unknown"
-    message = f"the driver ended without saying why; exit_code={code}"
-    return Loss(driver.uid, DRIVER_EXITED, message, at or facts.now)
-
-
-def _replace(
-    facts: Facts,
-    wanted: Wanted,
-    record: DriverRecord,
-    driver: PodFacts,
-    loss: Loss,
-    grace_s: int,
-) -> Plan:
-    policy = wanted.spec.restart_policy
-    counted = record.last_failure is not None and record.last_failure.pod_uid == driver.uid
-    failed = after_loss(facts, record, policy, loss)
-    if is_budget_spent(policy, failed.failures):
-        outcome = record.outcome or Outcome(
-            state=LifecycleState.FAILED,
-            digest=wanted.digest.total,
-            reason=loss.reason,
-            message=f"gave up after {failed.failures} failed drivers in a row: {loss.message}"[
-                :4096
-            ],
-            at=facts.now,
-        )
-        given_up = present(failed, driver).model_copy(
-            update={"outcome": outcome, "recovering_since": None, "recovering_from": None}
-        )
-        return _ended_for_good(facts, given_up, outcome)
-    plan = Plan(
-        LifecycleState.RECOVERING,
-        failed,
-        "replacing the driver",
-        actions=(delete_pod(driver, grace_s), *delete_pods(facts.executors)),
-    )
-    if counted:
-        return plan
-    text = f"replacing the driver: {loss.message}; reason={loss.reason} failures={failed.failures}"
-    return plan.with_event(warning(EventReason.DRIVER_REPLACED, text))
-
-
-def _ended_for_good(facts: Facts, record: DriverRecord, outcome: Outcome) -> Plan:
-    """The ended pod stays for its log; executors that outlived it do not."""
-    return Plan(outcome.state, record, in_effect=True, actions=delete_pods(facts.executors))
 
 
 def _running(facts: Facts, wanted: Wanted, record: DriverRecord, lifecycle: LifecycleState) -> Plan:
