@@ -112,14 +112,19 @@ def measure_s(routed: DataFrame, expected: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--master", default="local-cluster[2,1,1024]")
-    parser.add_argument("--parallelism", type=int, default=2)
+    parser.add_argument("--parallelism", type=int, default=2, help="executors of one core")
+    parser.add_argument("--executor-mib", type=int, default=1024, help="heap of an executor")
     parser.add_argument("--records", type=int, default=2_000_000, help="of one epoch")
     parser.add_argument("--epochs", type=int, default=7, help="measured, of each kind")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
     args = parser.parse_args()
-    conf = {"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": str(args.parallelism)}
-    spark = start_session(SessionSettings("bench-exchange", args.master, "token", conf))
+    conf = {
+        "spark.executor.memory": f"{args.executor_mib}m",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": str(args.parallelism),
+    }
+    master = f"local-cluster[{args.parallelism},1,{args.executor_mib}]"
+    spark = start_session(SessionSettings("bench-exchange", master, "token", conf))
     exchange = SlotExchange(spark, args.parallelism)
     taken_s: dict[tuple[str, int], list[float]] = defaultdict(list)
     for epoch in range(-WARMUP_EPOCHS, args.epochs):
