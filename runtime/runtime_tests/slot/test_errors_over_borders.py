@@ -21,6 +21,14 @@ def test_every_kind_comes_back_as_itself(cls):
     assert "x; value=1" == str(back)
 
 
+def test_a_finer_class_comes_back_as_the_kind_that_it_shares():
+    class FinerError(errors.StorageUnavailableError):
+        pass
+
+    back = from_error_info(to_error_info(FinerError("x")))
+    assert errors.StorageUnavailableError is type(back)
+
+
 def test_kinds_are_unique():
     assert len(KINDS) == len({cls.kind for cls in KINDS})
 

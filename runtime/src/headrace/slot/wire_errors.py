@@ -39,4 +39,7 @@ def _subclasses(cls: type[HeadraceError]) -> Iterator[type[HeadraceError]]:
         yield from _subclasses(sub)
 
 
-_CLASSES: dict[str, type[HeadraceError]] = {cls.kind: cls for cls in _subclasses(HeadraceError)}
+# Finer classes inside a package share the kind of their parent, and cross a border as that parent.
+_CLASSES: dict[str, type[HeadraceError]] = {
+    cls.kind: cls for cls in _subclasses(HeadraceError) if "kind" in vars(cls)
+}
