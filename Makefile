@@ -23,7 +23,7 @@ SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
 QUIET := $(if $(or $(SILENT),$(CI)),--quiet)
 say = @$(if $(SILENT),:,echo "==> $(1)" >&2)
 
-.PHONY: help setup java check lint format types layers generated generate unit test prepare \
+.PHONY: help setup java check lint format types layers generated generate unit test test-jobs prepare \
         bench demo cluster-up cluster-down lock clean
 
 help: ## List the targets.
@@ -95,7 +95,11 @@ unit: setup ## Unit and property tests; ARGS="-k name" goes to pytest.
 	@$(PYTEST) -m "not integration and not kill and not e2e and not slow" $(ARGS)
 
 test: setup java prepare ## All tests, with Spark, Kafka, kills and a real Kubernetes (root, Linux).
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) --ignore e2e/e2e_tests/jobs $(ARGS)
+
+# Whole jobs on the cluster; joins `test` once it has been shown to be stable.
+test-jobs: setup java prepare ## Jobs on the embedded cluster: changes by kubectl apply, bad input.
+	@$(PYTEST) e2e/e2e_tests/jobs $(ARGS)
 
 prepare: setup
 	$(call say,Programs and images of the embedded cluster (the first time about 15 minutes))
