@@ -32,7 +32,7 @@ from headrace.config.options import checkpointing, engine, job, memory, state
 from headrace.connectors.kafka.spec import KafkaSourceSpec
 from headrace.datastream.stream_execution_environment import DEFAULT_JOB_NAME
 from headrace.driver.deployment import local_deployment
-from headrace.driver.job_master import JobMaster
+from headrace.driver.job_master import JobMaster, open_checkpoint_store
 from headrace.driver.restart import restart_strategy
 from headrace.driver.settings import JobSettings
 from headrace.driver.status import StatusBoard
@@ -101,6 +101,8 @@ class JobExecutor:
         self.executed = True
         _probe_endpoints(graph)
         settings = build_settings(graph, configuration, self._deployment)
+        # Before Spark starts: a mistake shows within seconds.
+        open_checkpoint_store(settings, self._clock).probe_writable()
         board = self.board or StatusBoard(self._initial_status(graph), self._clock)
         self.board = board
         board.update(

@@ -52,6 +52,16 @@ class JobResult:
     runtime_ms: int
 
 
+def open_checkpoint_store(settings: JobSettings, clock: Clock) -> ObjectCheckpointStore:
+    """Return the job's checkpoints for one life of a coordinator; opens no connection."""
+    return ObjectCheckpointStore(
+        open_store(settings.checkpoints_uri, settings.storage_options),
+        settings.job_id,
+        clock=clock,
+        open_elsewhere=lambda uri: open_store(uri, settings.storage_options),
+    )
+
+
 class JobMaster:
     """Runs one job on one Spark session. `run` blocks; `stop` may be called from any thread."""
 
@@ -129,17 +139,9 @@ class JobMaster:
         )
 
     def _new_store(self) -> ObjectCheckpointStore:
-        settings = self._settings
-        store = open_store(settings.checkpoints_uri, settings.storage_options)
-        return ObjectCheckpointStore(
-            store,
-            settings.job_id,
-            clock=self._clock,
-            open_elsewhere=lambda uri: open_store(uri, settings.storage_options),
-        )
+        return open_checkpoint_store(self._settings, self._clock)
 
     def _run_generations(self, parts: JobParts) -> Outcome:
-        parts.store.probe_writable()
         while True:
             try:
                 claimed = self._claim(parts)

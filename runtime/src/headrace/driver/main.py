@@ -44,6 +44,8 @@ from headrace.errors import (
     HeadraceError,
     InvalidConfigError,
     InvalidProgramError,
+    SourceUnavailableError,
+    StorageUnavailableError,
     UserCodeError,
 )
 from headrace.ids import parse_job_id
@@ -55,6 +57,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MAY_PASS: Final = (SourceUnavailableError, StorageUnavailableError)
+"""A broker or a storage that is away while a driver starts is no reason to end the job. Once the
+job runs, its restart strategy decides."""
+
 SCRATCH_DIR: Final = Path("/tmp/headrace-scratch")  # noqa: S108 - a volume of the driver's own pod
 TERMINATION_BYTES_MAX: Final = 4096
 """Kubernetes keeps no more of a termination message."""
@@ -63,7 +69,7 @@ MANAGED_FRACTION: Final = 0.4
 """Part of the memory beyond the executor's heap that belongs to state; Flink's managed fraction."""
 
 EXIT_CRASHED: Final = 70
-"""``EX_SOFTWARE``: no termination message, a new driver may go on."""
+"""``EX_SOFTWARE``: a new driver may go on."""
 
 TRACEBACK_CHARS_MAX: Final = 1800
 MESSAGE_CHARS_MAX: Final = 1200
@@ -72,6 +78,7 @@ MESSAGE_CHARS_MAX: Final = 1200
 def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
     """Run a driver to its end and return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("botocore").setLevel(logging.WARNING)
     config = DriverConfig.model_validate_json(config_path.read_text())
     clock = SystemClock()
     board = StatusBoard(
@@ -110,6 +117,10 @@ def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
         log.exception("the driver ends, the operator starts another one")
         return EXIT_CRASHED
     except HeadraceError as error:
+        if executor.master is None and isinstance(error, _MAY_PASS):
+            log.exception("the job cannot start now, the operator starts another driver")
+            board.fail(JobState.RESTARTING, error)
+            return EXIT_CRASHED
         log.error("the job has failed kind=%s", error.kind, exc_info=error)  # noqa: TRY400
         board.fail(JobState.FAILED, error)
     finally:
@@ -231,7 +242,8 @@ def kubernetes_conf(config: DriverConfig, host: str, pod_name: str) -> dict[str,
 
 def write_termination(status: JobStatus, path: Path) -> None:
     """Leave how the job ended where Kubernetes finds it."""
-    error = status.last_error if status.state is JobState.FAILED else None
+    said = {JobState.FAILED, JobState.RESTARTING}
+    error = status.last_error if status.state in said else None
     if error is not None:
         error = JobError(
             kind=error.kind,
