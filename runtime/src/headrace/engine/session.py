@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FIXED: Final[Mapping[str, str]] = {
     # plan stability: an epoch's plan is made by Headrace, not re-planned while it runs
     "spark.sql.adaptive.enabled": "false",
+    # the exchange zips anchor and rows by partition; otherwise a slot would have two tasks
+    "spark.sql.unionOutputPartitioning": "true",
     # nothing is retried inside an epoch: a failure aborts it and fails over to the checkpoint
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
