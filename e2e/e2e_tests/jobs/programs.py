@@ -25,4 +25,4 @@ WITH_AN_EXCEPTION = example(
     )
 )
 
-NOT_PYTHON = "this is not Python\n"
+NOT_PYTHON = "def broken(:\n"

@@ -49,6 +49,8 @@ class Mistake:
             "program": {"inline": self.program},
             "args": [f"--{name}={value}" for name, value in options.items()],
             "config": {**base, **self.config},
+            # Requested, not limited: all of them shall be scheduled at once.
+            "driver": {"memory": "512Mi", "memoryOverhead": "512Mi", "cpu": "20m"},
             **self.spec,
         }
 

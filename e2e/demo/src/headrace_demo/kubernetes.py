@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, cast
 
+from headrace.testing.processes import DIES_WITH_PARENT
 from headrace_demo.errors import ClusterAnswerError, ObjectAbsentError
 from headrace_devcluster.kubectl import Kubectl
-from headrace_devcluster.processes import die_with_parent
 
 START_TIMEOUT_S: Final = 15.0
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -108,13 +108,17 @@ def forward(kubectl: Kubectl, namespace: str, service: str, port: int) -> Iterat
 def _child(kubectl: Kubectl, *arguments: str) -> Iterator[str]:
     """Runs a command of kubectl's that says one line when it is ready."""
     process = subprocess.Popen(  # noqa: S603 - kubectl, with arguments from here
-        [*kubectl.command, f"--kubeconfig={kubectl.kubeconfig}", *arguments],
+        [
+            *DIES_WITH_PARENT,
+            *kubectl.command,
+            f"--kubeconfig={kubectl.kubeconfig}",
+            *arguments,
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        preexec_fn=die_with_parent,  # noqa: PLW1509 - one call into libc
     )
     # Ends the wait for the line below, and nothing once the line is there.
     overdue = threading.Timer(START_TIMEOUT_S, process.kill)

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headrace.testing.processes import DIES_WITH_PARENT
 from headrace_devcluster.errors import BuildFailedError
-from headrace_devcluster.processes import die_with_parent
 
 ISOLATED = (
     "unshare", "--mount", "--pid", "--propagation", "private", "--mount-proc",
@@ -39,13 +39,12 @@ def run_logged(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         done = subprocess.run(
-            command,
+            [*DIES_WITH_PARENT, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=cwd,
             env=dict(environment) if environment is not None else None,
-            preexec_fn=die_with_parent,
             check=False,
         )
     if done.returncode != 0:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import IO
 
 from headrace.errors import InternalError
+from headrace.testing.processes import DIES_WITH_PARENT
 from headrace_devcluster.blobstore import BlobStore, read_manifest, write_image_archive
 from headrace_devcluster.errors import ClusterFailedError
 from headrace_devcluster.node import enter_command, run_in_node
-from headrace_devcluster.processes import ProcessId, die_with_parent
+from headrace_devcluster.processes import ProcessId
 
 _CTR = ("ctr", "--namespace=k8s.io")
 _QUICK_TIMEOUT_S = 30.0
@@ -129,14 +130,13 @@ def _lend_blobs(holder: ProcessId, content: Path, store: BlobStore, manifest: Pa
         with kept.open("rb") as written:
             subprocess.run(
                 [
-                    *enter_command(holder), *_CTR, "content", "ingest",
+                    *DIES_WITH_PARENT, *enter_command(holder), *_CTR, "content", "ingest",
                     "--expected-digest", blob.digest, "--expected-size", str(blob.size),
                     f"lent-{blob.hexadecimal}",
                 ],
                 stdin=written,
                 capture_output=True,
                 timeout=IMPORT_TIMEOUT_S,
-                preexec_fn=die_with_parent,
                 check=False,
             )  # fmt: skip
 

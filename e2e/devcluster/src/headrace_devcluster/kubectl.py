@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.testing.processes import DIES_WITH_PARENT
 from headrace_devcluster.errors import ClusterFailedError
-from headrace_devcluster.processes import die_with_parent
 
 TIMEOUT_S = 60.0
 
@@ -46,12 +46,16 @@ class Kubectl:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command whose failure is an answer, too."""
         return subprocess.run(
-            [*self.command, f"--kubeconfig={self.kubeconfig}", *arguments],
+            [
+                *DIES_WITH_PARENT,
+                *self.command,
+                f"--kubeconfig={self.kubeconfig}",
+                *arguments,
+            ],
             input=stdin,
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            preexec_fn=die_with_parent,
             check=False,
         )
 

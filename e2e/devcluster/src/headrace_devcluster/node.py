@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from headrace.testing.processes import DIES_WITH_PARENT
 from headrace_devcluster.components import Component
 from headrace_devcluster.errors import ClusterFailedError
 from headrace_devcluster.layout import NODE_NAME, Layout
@@ -20,7 +21,6 @@ from headrace_devcluster.polling import poll_until
 from headrace_devcluster.processes import (
     PROC,
     ProcessId,
-    die_with_parent,
     is_running,
     observe_process,
 )
@@ -114,6 +114,7 @@ def start_component(
     with log.open("ab") as output:
         done = subprocess.run(
             [
+                *DIES_WITH_PARENT,
                 "/bin/sh", str(_script("join.sh")), *map(str, procs_files), "--",
                 *enter_command(holder), "/bin/sh", str(_script("daemon.sh")), str(number_file),
                 *component.command,
@@ -123,7 +124,6 @@ def start_component(
             stderr=output,
             env=environment,
             cwd="/",
-            preexec_fn=die_with_parent,
             check=False,
         )  # fmt: skip
     process = _find_in_node(holder, int(number_file.read_text())) if done.returncode == 0 else None
@@ -167,11 +167,10 @@ def run_in_node(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a short command inside the node and returns what it printed."""
     return subprocess.run(
-        [*enter_command(holder), *command],
+        [*DIES_WITH_PARENT, *enter_command(holder), *command],
         capture_output=True,
         text=True,
         timeout=timeout_s,
-        preexec_fn=die_with_parent,
         check=False,
     )
 

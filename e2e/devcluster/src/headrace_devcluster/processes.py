@@ -7,27 +7,12 @@ process can be hit. Who belongs to a cluster is decided by control group (see `c
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent ends, however that happens.
-
-    For ``preexec_fn`` of short commands and builds: a killed caller leaves none of them. Children
-    of the process do not inherit it. Off Linux it does nothing.
-    """
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)

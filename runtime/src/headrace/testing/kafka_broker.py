@@ -3,7 +3,7 @@
 Real parts only: the jars are Apache Kafka's own, started through its own main classes. The broker
 listens on free loopback ports, keeps its data in the directory it is given, and can be killed with
 SIGKILL and started again on the same data and ports. It dies with the process that started it: on
-Linux the kernel does that (PR_SET_PDEATHSIG), elsewhere `stop` has to be reached.
+Linux the kernel does that (`DIES_WITH_PARENT`), elsewhere `stop` has to be reached.
 
 The broker answers a request only once it is registered and unfenced, so a reply to ApiVersions is
 what "ready" means here; no client library is needed for it.
@@ -12,14 +12,11 @@ what "ready" means here; no client library is needed for it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
 import shutil
 import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -32,8 +29,8 @@ from typing import Final, Self
 
 from headrace.cli.jars import find_pyspark, resolve_jars
 from headrace.errors import InternalError, InvalidConfigError
+from headrace.testing.processes import DIES_WITH_PARENT
 
-_PR_SET_PDEATHSIG: Final = 1
 _API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """``<size:i32><api key 18:i16><version 0:i16><correlation id:i32><null client id:i16>``."""
 
@@ -200,11 +197,10 @@ class KafkaBroker:
     def _spawn(self) -> subprocess.Popen[bytes]:
         with self.log_path.open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the command is built here
-                self._command("kafka.Kafka", str(self._properties_path)),
+                [*DIES_WITH_PARENT, *self._command("kafka.Kafka", str(self._properties_path))],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             )
 
     @property
@@ -341,20 +337,3 @@ def _free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [int(each.getsockname()[1]) for each in sockets]
-
-
-def _load_libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-# Loaded before any fork: between fork and exec only async-signal-safe work is sound.
-_LIBC: Final = _load_libc() if sys.platform == "linux" else None
-_PARENT_PID: Final = os.getpid()
-
-
-def _die_with_parent() -> None:
-    """Run in the child: SIGKILL when the parent ends, also when it already has."""
-    assert _LIBC is not None  # noqa: S101 - only handed over on Linux
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1 and _PARENT_PID != 1:
-        os._exit(1)
