@@ -84,7 +84,7 @@ EARLY = (
     ),
     Mistake(
         "wrong-credentials",
-        ("credentials",),
+        ("s3.access-key",),
         config={"s3.access-key": "nobody", "s3.secret-key": "wrong-secret"},
     ),
 )
