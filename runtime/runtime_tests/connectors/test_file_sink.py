@@ -10,7 +10,7 @@ import pytest
 from headrace.checkpoint.protocol.types import FileHandle, SinkCommittable
 from headrace.checkpoint.storage.file import FileStore
 from headrace.clock import SystemClock
-from headrace.common.serialization import SimpleStringSchema
+from headrace.common.serialization import Encoder, SimpleStringSchema
 from headrace.connectors.files.committer import FileCommitter
 from headrace.connectors.sink import (
     CommitOutcome,
@@ -19,7 +19,6 @@ from headrace.connectors.sink import (
     TwoPhaseCommittingSink,
 )
 from headrace.datastream.connectors.file_system import (
-    Encoder,
     FileSink,
     FileSource,
     OutputFileConfig,

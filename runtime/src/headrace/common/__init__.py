@@ -6,6 +6,7 @@ from headrace.common.restart_strategy import RestartStrategies, RestartStrategyC
 from headrace.common.serialization import (
     ByteArraySchema,
     DeserializationSchema,
+    Encoder,
     SerializationSchema,
     SimpleStringSchema,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Configuration",
     "DeserializationSchema",
     "Duration",
+    "Encoder",
     "Instant",
     "JobExecutionResult",
     "JsonRowDeserializationSchema",

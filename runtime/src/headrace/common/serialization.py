@@ -67,3 +67,24 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
     def get_produced_type(self) -> TypeInformation:
         """Return bytes."""
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class Encoder:
+    """How an element becomes one line of a file."""
+
+    def __init__(self, schema: SerializationSchema) -> None:
+        """Use the static methods."""
+        self.schema = schema
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """Return the element's ``str``."""
+        return Encoder(_StrEncoder(charset_name))
+
+
+class _StrEncoder(SerializationSchema):
+    def __init__(self, charset: str) -> None:
+        self._charset = charset
+
+    def serialize(self, element: Any) -> bytes:  # noqa: ANN401 - the user's records
+        return str(element).encode(self._charset)

@@ -71,9 +71,15 @@ class ChannelWriter:
         self._items = []
 
 
-def print_encoder(prefix: str | None, slot: int) -> Callable[[object], bytes]:
-    """Return how ``print`` shows a value: ``<prefix>:<1-based subtask>> <value>`` as in Flink."""
-    start = f"{prefix}:{slot + 1}> " if prefix else f"{slot + 1}> "
+def print_encoder(prefix: str | None, slot: int, parallelism: int) -> Callable[[object], bytes]:
+    """Return how ``print`` shows a value, as Flink's ``PrintSinkOutputWriter`` does.
+
+    ``<prefix>:<1-based subtask>> <value>``; the subtask is left out when there is only one.
+    """
+    parts = [prefix] if prefix else []
+    if parallelism > 1:
+        parts.append(str(slot + 1))
+    start = f"{':'.join(parts)}> " if parts else ""
     return lambda value: f"{start}{value}".encode()
 
 
@@ -98,7 +104,7 @@ class LocalSink:
         """Return a writer that sends to the driver."""
         description = self._description
         if isinstance(description, PrintSink):
-            encode = print_encoder(description.prefix, context.slot)
+            encode = print_encoder(description.prefix, context.slot, context.parallelism)
             return ChannelWriter(context, PRINT_CHANNEL, encode, self._send)
         return ChannelWriter(context, description.channel, pickle_encoder, self._send)
 

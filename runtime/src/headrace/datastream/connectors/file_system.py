@@ -7,10 +7,11 @@ What differs from Flink: the sink finishes files at checkpoints and never in bet
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from headrace.common.serialization import (
     DeserializationSchema,
+    Encoder,
     SerializationSchema,
     SimpleStringSchema,
 )
@@ -106,27 +107,6 @@ class FileSourceBuilder:
             raise InvalidConfigError(msg)
         spec = FileSourceSpec(self._paths, self._format.schema, options=self._options)
         return FileSource(spec, self._format.schema.get_produced_type())
-
-
-class Encoder:
-    """How an element becomes one line."""
-
-    def __init__(self, schema: SerializationSchema) -> None:
-        """Use the static methods."""
-        self.schema = schema
-
-    @staticmethod
-    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """Return the element's ``str``."""
-        return Encoder(_StrEncoder(charset_name))
-
-
-class _StrEncoder(SerializationSchema):
-    def __init__(self, charset: str) -> None:
-        self._charset = charset
-
-    def serialize(self, element: Any) -> bytes:  # noqa: ANN401 - the user's records
-        return str(element).encode(self._charset)
 
 
 class OutputFileConfig:
