@@ -25,12 +25,12 @@ from headrace.ids import KeyGroup, OperatorUid
 from headrace.keygroups import key_group_of_hash, key_group_range_of_slot
 from headrace.serialization.registry import key_serializer, value_serializer
 from headrace.serialization.types import LONG, ListType
+from headrace.state.access import ValueStateAccess
 from headrace.state.contract import (
     BackendConfig,
     KeyedStateBackend,
     LocalSnapshot,
     RestoreSource,
-    ValueStateAccess,
 )
 from headrace.state.factory import backend_factory
 

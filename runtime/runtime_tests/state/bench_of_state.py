@@ -10,13 +10,20 @@ from headrace.keygroups import KeyGroupRange, key_group_of_hash, key_group_range
 from headrace.serialization.registry import key_serializer, value_serializer
 from headrace.serialization.serializer import KeySerializer
 from headrace.serialization.types import LONG, STRING, TypeDescription
+from headrace.state.access import (
+    PLAIN,
+    FoldingAccess,
+    ListStateAccess,
+    MapStateAccess,
+    StateTraits,
+    ValueStateAccess,
+)
 from headrace.state.contract import (
     BackendConfig,
     KeyedStateBackend,
     LocalSnapshot,
     RestoreSource,
     TimerQueue,
-    ValueStateAccess,
 )
 from headrace.state.factory import backend_factory
 
@@ -26,6 +33,22 @@ MAX_PARALLELISM = 16
 STRING_KEYS = key_serializer(STRING)
 
 _NUMBERS = itertools.count()
+
+
+class ManualClock:
+    """Time that tests move."""
+
+    def __init__(self, now_ms: int = 1_000_000) -> None:
+        self.time_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def monotonic_s(self) -> float:
+        return self.time_ms / 1000
+
+    def wait(self, event: object, timeout_s: float) -> bool:
+        raise AssertionError
 
 
 def all_key_groups(max_parallelism: int = MAX_PARALLELISM) -> KeyGroupRange:
@@ -51,6 +74,7 @@ class StateBench:
         sources: Sequence[RestoreSource] = (),
         memory_bytes: int = 16 << 20,
         options: dict[str, str] | None = None,
+        clock: ManualClock | None = None,
         allow_non_restored_state: bool = False,
     ) -> "StateBench":
         config = BackendConfig(
@@ -60,6 +84,7 @@ class StateBench:
             key_group_range=key_groups or all_key_groups(),
             managed_memory_bytes=memory_bytes,
             options=options or {},
+            clock=clock or ManualClock(),
             allow_non_restored_state=allow_non_restored_state,
         )
         return cls(backend_factory(name).open(config, sources), config, root)
@@ -78,11 +103,64 @@ class StateBench:
     def owns(self, key: object) -> bool:
         return self.key_group(key) in self.config.key_group_range
 
-    def values(self, name: str = "count", type_: TypeDescription = LONG) -> ValueStateAccess:
-        return self.backend.value_state(name, value_serializer(type_))
+    @property
+    def clock(self) -> ManualClock:
+        return self.config.clock
 
-    def timers(self, name: str = "_event_timers") -> TimerQueue:
-        return self.backend.timers(name)
+    def enter(self, key: object, namespace: bytes) -> None:
+        """Make ``key`` in ``namespace`` current for namespaced state."""
+        self.select(key)
+        self.backend.namespace_context.enter(self.backend.context, namespace)
+
+    def values(
+        self,
+        name: str = "count",
+        type_: TypeDescription = LONG,
+        traits: StateTraits = PLAIN,
+    ) -> ValueStateAccess:
+        return self.backend.value_state(name, value_serializer(type_), traits)
+
+    def lists(
+        self,
+        name: str = "items",
+        type_: TypeDescription = LONG,
+        traits: StateTraits = PLAIN,
+    ) -> ListStateAccess:
+        return self.backend.list_state(name, value_serializer(type_), traits)
+
+    def maps(
+        self,
+        name: str = "entries",
+        types: tuple[TypeDescription, TypeDescription] = (STRING, LONG),
+        traits: StateTraits = PLAIN,
+    ) -> MapStateAccess:
+        key, value = types
+        return self.backend.map_state(name, key_serializer(key), value_serializer(value), traits)
+
+    def reducing(
+        self,
+        reduce,
+        name: str = "total",
+        type_: TypeDescription = LONG,
+        traits: StateTraits = PLAIN,
+    ) -> FoldingAccess:
+        return self.backend.reducing_state(name, value_serializer(type_), reduce, traits)
+
+    def aggregating(
+        self,
+        function,
+        name: str = "mean",
+        type_: TypeDescription = LONG,
+        traits: StateTraits = PLAIN,
+    ) -> FoldingAccess:
+        return self.backend.aggregating_state(name, value_serializer(type_), function, traits)
+
+    def timers(self, name: str = "_event_timers", *, namespaced: bool = False) -> TimerQueue:
+        return self.backend.timers(name, namespaced=namespaced)
+
+    def rows(self, name: str) -> list[tuple[bytes, bytes]]:
+        """All stored rows of a state."""
+        return list(self.backend.scan(name, self.config.key_group_range))
 
     def put(self, entries: dict[object, object], name: str = "count") -> None:
         state = self.values(name)
@@ -110,6 +188,16 @@ class StateBench:
 
     def fire(self, up_to_ms: int, name: str = "_event_timers") -> list[tuple[int, object]]:
         return [(timer.timestamp_ms, timer.key) for timer in self.timers(name).due(up_to_ms)]
+
+    def evict(self) -> None:
+        """Write everything and forget what is cached."""
+        self.backend.flush()
+        for cache in self.backend._caches:
+            budget = cache._budget_bytes
+            cache.set_budget(0)
+            cache.maintain()
+            cache.maintain()
+            cache.set_budget(budget)
 
     def snapshot(self) -> LocalSnapshot:
         return self.backend.snapshot(self.root / f"snapshot-{next(_NUMBERS)}")

@@ -13,6 +13,19 @@ def test_a_row_of_state_never_changes() -> None:
     assert rows.state_row(0x1234, b"key").hex() == "1234000000036b65790000"
 
 
+def test_a_row_of_a_window_never_changes() -> None:
+    window = rows.window_namespace(-1, 1_700_000_000_000)
+    assert window.hex() == "7fffffffffffffff8000018bcfe56800"
+    assert rows.state_row(1, b"key", window).hex() == f"0001000000036b65790010{window.hex()}"
+    timer = rows.timer_row(1, 2, b"key", window)
+    assert timer.hex() == f"00018000000000000002000000036b65790010{window.hex()}"
+
+
+def test_another_namespace_is_no_window() -> None:
+    with pytest.raises(CorruptStateError, match="namespace="):
+        rows.parse_window_namespace(b"123")
+
+
 def test_a_row_of_a_timer_never_changes() -> None:
     row = rows.timer_row(1, 1_700_000_000_000, b"key")
     assert row.hex() == "00018000018bcfe56800000000036b65790000"
@@ -31,17 +44,53 @@ def test_a_longer_key_is_never_a_continuation_of_a_shorter_one() -> None:
 
 
 @pytest.mark.property
-@given(st.integers(0, 32767), st.binary(max_size=50))
-def test_rows_of_state_are_parsed_back(key_group: int, key: bytes) -> None:
-    row = rows.state_row(key_group, key)
-    assert rows.parse_state_row(row) == (key_group, key, b"", b"")
+@given(
+    st.integers(0, 32767), st.binary(max_size=50), st.binary(max_size=20), st.binary(max_size=20)
+)
+def test_rows_of_state_are_parsed_back(
+    key_group: int, key: bytes, namespace: bytes, user_key: bytes
+) -> None:
+    row = rows.state_row(key_group, key, namespace) + user_key
+    assert rows.parse_state_row(row) == (key_group, key, namespace, user_key)
     assert rows.key_group_of(row) == key_group
 
 
 @pytest.mark.property
-@given(st.integers(0, 32767), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=50))
-def test_rows_of_timers_are_parsed_back(key_group: int, time: int, key: bytes) -> None:
-    assert rows.parse_timer_row(rows.timer_row(key_group, time, key)) == (key_group, time, key)
+@given(
+    st.integers(0, 32767),
+    st.integers(-(2**63), 2**63 - 1),
+    st.binary(max_size=50),
+    st.binary(max_size=20),
+)
+def test_rows_of_timers_are_parsed_back(
+    key_group: int, time: int, key: bytes, namespace: bytes
+) -> None:
+    row = rows.timer_row(key_group, time, key, namespace)
+    assert rows.parse_timer_row(row) == (key_group, time, key, namespace)
+
+
+@pytest.mark.property
+@given(
+    st.tuples(st.binary(max_size=4), st.binary(max_size=4)),
+    st.tuples(st.binary(max_size=4), st.binary(max_size=4)),
+    st.binary(max_size=6),
+)
+def test_a_key_and_namespace_own_a_range_of_rows_alone(one, other, user_key: bytes) -> None:
+    """No entry of one key, or of one of its windows, lies among another's (B13, T9)."""
+    prefix = rows.state_row(255, *one)
+    row = rows.state_row(255, *other) + user_key
+    assert (one == other) == (prefix <= row < rows.end_of_prefix(prefix))
+
+
+@pytest.mark.property
+@given(
+    st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)),
+    st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)),
+)
+def test_windows_sort_as_their_times_do(one, other) -> None:
+    encoded = [rows.window_namespace(*one), rows.window_namespace(*other)]
+    assert (one < other) == (encoded[0] < encoded[1])
+    assert [rows.parse_window_namespace(namespace) for namespace in encoded] == [one, other]
 
 
 @pytest.mark.property

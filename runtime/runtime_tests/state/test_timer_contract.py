@@ -142,7 +142,7 @@ def test_the_yielded_timer_carries_its_key_and_key_group(make_bench) -> None:
     bench = make_bench(keys=LONG)
     bench.register([(5, 42)])
     (timer,) = bench.timers().due(5)
-    assert timer == (5, 42, bench.key_group(42))
+    assert timer == (5, 42, bench.key_group(42), b"")
 
 
 @pytest.mark.parametrize("method", ["register", "delete"])

@@ -28,11 +28,6 @@ TINY_CACHE = {"headrace.state.cache.fraction": "0.001"}
 SMALL_CACHE = {"headrace.state.cache.fraction": "0.02"}
 
 
-def stored_rows(bench, name: str = "count") -> list[tuple[bytes, bytes]]:
-    bench.backend.flush()
-    return list(bench.backend._storage.rows(name).scan(b"\x00\x00", b"\xff\xff"))
-
-
 def test_an_unset_value_is_none(make_bench) -> None:
     bench = make_bench()
     state = bench.values()
@@ -52,12 +47,12 @@ def test_a_value_is_read_back_before_and_after_a_flush(make_bench) -> None:
 def test_a_cleared_value_is_none_and_its_row_is_gone(make_bench) -> None:
     bench = make_bench()
     bench.put({"a": 1, "b": 2})
-    assert len(stored_rows(bench)) == 2
+    assert len(bench.rows("count")) == 2
     for key in "ab":
         bench.select(key)
         bench.values().clear()
     assert bench.read("ab") == {}
-    assert stored_rows(bench) == []
+    assert bench.rows("count") == []
 
 
 def test_many_short_lived_keys_leave_no_row_behind(make_bench) -> None:
@@ -67,7 +62,7 @@ def test_many_short_lived_keys_leave_no_row_behind(make_bench) -> None:
         bench.select(f"key-{number}")
         state.update(number)
         state.clear()
-    assert stored_rows(bench) == []
+    assert bench.rows("count") == []
 
 
 def test_states_of_one_operator_do_not_mix(make_bench) -> None:
@@ -256,7 +251,7 @@ def test_every_key_group_can_hold_state(make_bench) -> None:
         bench.select("same", key_group=group)
         bench.backend.context.cache_key = ("same", group)
         state.update(group)
-    assert [row[:2] for row, _ in stored_rows(bench)] == [
+    assert [row[:2] for row, _ in bench.rows("count")] == [
         group.to_bytes(2, "big") for group in range(MAX_PARALLELISM)
     ]
 

@@ -28,7 +28,7 @@ import msgspec
 from headrace.errors import CorruptStateError
 from headrace.serialization.codecs import build_codec
 from headrace.serialization.compatibility import describe, format_type, incompatibility
-from headrace.serialization.types import PICKLED, PickledType
+from headrace.serialization.types import PICKLED, ListType, PickledType
 
 if TYPE_CHECKING:
     from headrace.serialization.serializer import TypeSerializer
@@ -129,6 +129,10 @@ class MsgpackSerializer(_DescribedSerializer):
                 f"declared={self._text()} length={len(data)}"
             )
             raise CorruptStateError(msg) from error
+
+    def of_arrays(self) -> MsgpackSerializer:
+        """Return the serializer of lists of such values: arrays of exactly what this one writes."""
+        return MsgpackSerializer(ListType(self._description))
 
     def _text(self) -> str:
         return format_type(self._described)

@@ -1,40 +1,77 @@
 """The keyed state backend: states, timers and their registration, over any `StateStorage`.
 
 What differs between backends is only where rows live (`headrace.state.rocksdb`,
-`headrace.state.hashmap`); caching, time order, checks and messages are here, once.
+`headrace.state.hashmap`); caching, expiry, time order, checks and messages are here, once.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from headrace.checkpoint.protocol.types import StateSchema
-from headrace.errors import InternalError, InvalidProgramError
+from headrace.errors import InternalError
+from headrace.state import schemas
+from headrace.state.access import PLAIN, StateTraits
 from headrace.state.contract import KeyContext, LocalSnapshot
+from headrace.state.folding_state import AggregatingState, ReducingState
+from headrace.state.list_state import CachedListState
+from headrace.state.map_state import CachedMapState
 from headrace.state.owned_rows import OwnedRows
-from headrace.state.schemas import (
-    TIMER_ROWS,
-    TIMERS,
-    VALUE,
-    check_state,
-    refuse_undeclared,
-    undeclared,
-)
+from headrace.state.purge import Purge
+from headrace.state.registration import Registration
+from headrace.state.rows import rows_of_range
 from headrace.state.timers import StoredTimerQueue
+from headrace.state.ttl import (
+    ExpiringListState,
+    ExpiringMapState,
+    ExpiringValueState,
+    Expiry,
+    StampedSerializer,
+)
 from headrace.state.value_state import CachedValueState, SerializedValueState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from headrace.checkpoint.protocol.types import StateSchema
+    from headrace.keygroups import KeyGroupRange
     from headrace.serialization.serializer import KeySerializer, TypeSerializer
-    from headrace.state.contract import BackendConfig, TimerQueue, ValueStateAccess
+    from headrace.state.access import (
+        Aggregate,
+        FoldingAccess,
+        ListStateAccess,
+        MapStateAccess,
+        Reduce,
+        TimeToLive,
+        ValueStateAccess,
+    )
+    from headrace.state.contract import BackendConfig, TimerQueue
+    from headrace.state.schemas import StateFormat
     from headrace.state.storage import StateStorage
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+In = TypeVar("In")
+Out = TypeVar("Out")
+Acc = TypeVar("Acc")
+CacheT = TypeVar("CacheT", bound="Cache")
 
 log = logging.getLogger(__name__)
+
+
+class Cache(Protocol):
+    """What the backend asks of the cache of a state."""
+
+    def set_budget(self, budget_bytes: int) -> None: ...  # noqa: D102
+    def flush(self) -> None: ...  # noqa: D102
+    def maintain(self) -> None: ...  # noqa: D102
+    @property
+    def entries(self) -> int: ...  # noqa: D102
+    @property
+    def estimated_bytes(self) -> float: ...  # noqa: D102
 
 
 class CachedStateBackend:
@@ -55,36 +92,113 @@ class CachedStateBackend:
         cache_bytes: int,
     ) -> None:
         self.context = KeyContext()
+        self.namespace_context = KeyContext()
         self._config = config
         self._storage = storage
-        self._restored = restored
+        self._states = Registration(restored, config.operator_uid)
         self._cache_bytes = cache_bytes
         self._keys = cast("KeySerializer[object]", config.key_serializer)
-        self._schemas: dict[str, StateSchema] = {}
-        self._values: dict[str, CachedValueState[object]] = {}
-        self._timers: dict[str, StoredTimerQueue] = {}
+        self._objects: dict[str, object] = {}
+        self._caches: list[Cache] = []
+        self._timers: list[StoredTimerQueue] = []
+        self._purges: dict[str, Purge] = {}
+        self._purged_at_snapshot: list[Purge] = []
+        self._maintained_ms = config.clock.now_ms()
         self._closed = False
 
-    def value_state(self, name: str, serializer: TypeSerializer[T]) -> ValueStateAccess[T]:
-        """Return the state ``name``, registering it on first use.
+    # --- kinds of state -----------------------------------------------------------------------
 
-        Raises:
-            IncompatibleStateError: a restored or registered state of this name has another type.
-        """
-        declared = StateSchema(name, VALUE, serializer.snapshot())
-        if self._register(declared, serializer):
-            make = CachedValueState if serializer.immutable else SerializedValueState
-            values = cast("TypeSerializer[object]", serializer)
-            self._values[name] = make(self._owned_rows(name), values, self._cache_bytes)
-            for state in self._values.values():
-                state.set_budget(self._cache_bytes // len(self._values))
-        return cast("ValueStateAccess[T]", self._values[name])
+    def value_state(
+        self, name: str, serializer: TypeSerializer[T], traits: StateTraits = PLAIN
+    ) -> ValueStateAccess[T]:
+        """Return the value state ``name``, registering it on first use; see the protocol."""
+        make = lambda: self._value(name, serializer, traits)  # noqa: E731
+        found = self._state(name, schemas.VALUE, _stamped(serializer, traits), traits, make)
+        return cast("ValueStateAccess[T]", found)
 
-    def timers(self, name: str) -> TimerQueue:
+    def list_state(
+        self, name: str, element: TypeSerializer[T], traits: StateTraits = PLAIN
+    ) -> ListStateAccess[T]:
+        """Return the list state ``name``; see the protocol."""
+
+        def make() -> ListStateAccess[T]:
+            rows = self._owned_rows(name, traits)
+            if traits.ttl is None:
+                return self._cached(CachedListState(rows, element, self._cache_bytes))
+            stamped = CachedListState(rows, StampedSerializer(element), self._cache_bytes)
+            return ExpiringListState(
+                self._cached(stamped), self._expiry(name, rows, traits.ttl, lists=True)
+            )
+
+        rows_format = schemas.ListFormat(_stamped(element, traits))
+        found = self._state(name, schemas.LIST, rows_format, traits, make)
+        return cast("ListStateAccess[T]", found)
+
+    def map_state(
+        self,
+        name: str,
+        key: KeySerializer[K],
+        value: TypeSerializer[V],
+        traits: StateTraits = PLAIN,
+    ) -> MapStateAccess[K, V]:
+        """Return the map state ``name``; see the protocol."""
+
+        def make() -> MapStateAccess[K, V]:
+            rows = self._owned_rows(name, traits)
+            if traits.ttl is None:
+                return self._cached(CachedMapState(rows, key, value, self._cache_bytes))
+            stamped = CachedMapState(rows, key, StampedSerializer(value), self._cache_bytes)
+            return ExpiringMapState(self._cached(stamped), self._expiry(name, rows, traits.ttl))
+
+        rows_format = schemas.MapFormat(key, _stamped(value, traits))
+        found = self._state(name, schemas.MAP, rows_format, traits, make)
+        return cast("MapStateAccess[K, V]", found)
+
+    def reducing_state(
+        self,
+        name: str,
+        serializer: TypeSerializer[T],
+        reduce: Reduce[T],
+        traits: StateTraits = PLAIN,
+    ) -> FoldingAccess[T, T]:
+        """Return the reducing state ``name``; see the protocol."""
+
+        def make() -> FoldingAccess[T, T]:
+            value = self._value(name, serializer, traits)
+            return ReducingState(value, self._context_of(traits), reduce)
+
+        rows_format = _stamped(serializer, traits)
+        found = self._state(name, schemas.REDUCING, rows_format, traits, make)
+        return cast("FoldingAccess[T, T]", found)
+
+    def aggregating_state(
+        self,
+        name: str,
+        accumulator: TypeSerializer[Acc],
+        function: Aggregate[In, Acc, Out],
+        traits: StateTraits = PLAIN,
+    ) -> FoldingAccess[In, Out]:
+        """Return the aggregating state ``name``; see the protocol."""
+
+        def make() -> FoldingAccess[In, Out]:
+            value = self._value(name, accumulator, traits)
+            return AggregatingState(value, self._context_of(traits), function)
+
+        rows_format = _stamped(accumulator, traits)
+        found = self._state(name, schemas.AGGREGATING, rows_format, traits, make)
+        return cast("FoldingAccess[In, Out]", found)
+
+    def timers(self, name: str, *, namespaced: bool = False) -> TimerQueue:
         """Return the timer queue ``name``, registering it on first use."""
-        if self._register(StateSchema(name, TIMERS, TIMER_ROWS), None):
-            self._timers[name] = StoredTimerQueue(self._owned_rows(name))
-        return self._timers[name]
+        traits = StateTraits(namespaced=namespaced)
+
+        def make() -> StoredTimerQueue:
+            queue = StoredTimerQueue(self._owned_rows(name, traits))
+            self._timers.append(queue)
+            return queue
+
+        found = self._state(name, schemas.TIMERS, schemas.TimerFormat(), traits, make)
+        return cast("TimerQueue", found)
 
     def finish_registration(self) -> None:
         """Settle what becomes of restored states that the program did not declare.
@@ -93,27 +207,36 @@ class CachedStateBackend:
             IncompatibleStateError: there are some, and they may not be dropped; names them.
         """
         uid = self._config.operator_uid
-        names = undeclared(self._restored, self._schemas)
-        if not names:
-            return
-        if not self._config.allow_non_restored_state:
-            refuse_undeclared(names, self._schemas, uid)
-        for name in names:
+        allowed = self._config.allow_non_restored_state
+        for name in self._states.settle(allow_non_restored_state=allowed):
             log.warning("dropping state that is no longer declared operator=%s state=%s", uid, name)
             self._storage.drop(name)
-            del self._restored[name]
+
+    # --- storage ------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Write all cached changes into the storage."""
-        for state in self._values.values():
-            state.flush()
-        for queue in self._timers.values():
+        for cache in self._caches:
+            cache.flush()
+        for queue in self._timers:
             queue.flush()
 
     def maintain(self) -> None:
-        """Keep the caches within their budget; cheap, called between two epochs."""
-        for state in self._values.values():
-            state.maintain()
+        """Keep the caches within their budget, and remove some of what has expired."""
+        for cache in self._caches:
+            cache.maintain()
+        now = self._config.clock.now_ms()
+        elapsed, self._maintained_ms = max(0, now - self._maintained_ms), now
+        for purge in self._purges.values():
+            purge.run(now, elapsed // len(self._purges))
+
+    def scan(self, name: str, key_groups: KeyGroupRange) -> Iterator[tuple[bytes, bytes]]:
+        """Flush, then return the stored rows of a state in order; see the protocol."""
+        if name not in self._states:
+            msg = f"there is no such state; operator={self._config.operator_uid} state={name}"
+            raise InternalError(msg)
+        self.flush()
+        return self._storage.rows(name).scan(*rows_of_range(key_groups))
 
     def snapshot(self, directory: Path) -> LocalSnapshot:
         """Flush and freeze the state into ``directory``, which must not exist (sync phase)."""
@@ -121,6 +244,9 @@ class CachedStateBackend:
             msg = f"a snapshot needs a directory of its own; directory={directory}"
             raise InternalError(msg)
         self.flush()
+        if self._storage.full_snapshots:
+            for purge in self._purged_at_snapshot:
+                purge.run_whole(self._config.clock.now_ms())
         try:
             files = self._storage.freeze(directory)
         except BaseException:
@@ -131,17 +257,16 @@ class CachedStateBackend:
             files=files,
             key_group_range=self._config.key_group_range,
             key_serializer=self._keys.snapshot(),
-            # States not asked for yet are still in the rows, so they stay in the snapshot.
-            schemas=tuple((self._restored | self._schemas)[name] for name in self._names()),
+            schemas=self._states.schemas(),
         )
 
     def metrics(self) -> dict[str, float]:
         """Return gauges of the caches, the timers and the storage."""
-        states = self._values.values()
         return self._storage.metrics() | {
-            "stateCacheEntries": float(sum(state.entries for state in states)),
-            "stateCacheBytes": sum(state.estimated_bytes for state in states),
+            "stateCacheEntries": float(sum(cache.entries for cache in self._caches)),
+            "stateCacheBytes": sum(cache.estimated_bytes for cache in self._caches),
             "stateCacheBudgetBytes": float(self._cache_bytes),
+            "stateRowsExpired": float(sum(purge.removed for purge in self._purges.values())),
         }
 
     def close(self) -> None:
@@ -150,31 +275,62 @@ class CachedStateBackend:
             self._closed = True
             self._storage.close()
 
-    def _owned_rows(self, name: str) -> OwnedRows:
-        store = self._storage.rows(name)
-        return OwnedRows(name, self.context, store, self._keys, self._config.key_group_range)
+    # --- inside -------------------------------------------------------------------------------
 
-    def _names(self) -> list[str]:
-        return sorted(self._restored | self._schemas)
+    def _state(
+        self,
+        name: str,
+        kind: str,
+        rows: StateFormat,
+        traits: StateTraits,
+        make: Callable[[], object],
+    ) -> object:
+        """Return the state's object, made when its declaration is new."""
+        if self._states.declare(name, kind, rows, traits):
+            self._objects[name] = make()
+        return self._objects[name]
 
-    def _register(self, declared: StateSchema, serializer: TypeSerializer[T] | None) -> bool:
-        """Take note of a declaration; return whether it is new."""
-        uid = self._config.operator_uid
-        if not declared.name:
-            msg = f"a state needs a name; operator={uid}"
-            raise InvalidProgramError(msg)
-        known = self._schemas.get(declared.name)
-        if known is not None:
-            reason = None if known.serializer == declared.serializer else "declared twice"
-            check_state(known, declared, reason, uid)
-            return False
-        stored = self._restored.get(declared.name)
-        if stored is not None:
-            if serializer is None:
-                same = stored.serializer == declared.serializer
-                reason = None if same else "the row formats differ"
-            else:
-                reason = serializer.incompatibility(stored.serializer)
-            check_state(stored, declared, reason, uid)
-        self._schemas[declared.name] = declared
-        return True
+    def _value(
+        self, name: str, serializer: TypeSerializer[T], traits: StateTraits
+    ) -> ValueStateAccess[T]:
+        """Build what value, reducing and aggregating state stand on."""
+        rows = self._owned_rows(name, traits)
+        make = CachedValueState if serializer.immutable else SerializedValueState
+        if traits.ttl is None:
+            return self._cached(make(rows, serializer, self._cache_bytes))
+        stamped = make(rows, StampedSerializer(serializer), self._cache_bytes)
+        return ExpiringValueState(self._cached(stamped), self._expiry(name, rows, traits.ttl))
+
+    def _cached(self, cache: CacheT) -> CacheT:
+        """Enter a new cache and divide the budget anew."""
+        self._caches.append(cache)
+        for one in self._caches:
+            one.set_budget(self._cache_bytes // len(self._caches))
+        return cache
+
+    def _expiry(
+        self, name: str, rows: OwnedRows, ttl: TimeToLive, *, lists: bool = False
+    ) -> Expiry:
+        expiry = Expiry(ttl, self._config.clock)
+        purge = Purge(rows.store, rows.key_groups, ttl, expiry, lists=lists)
+        if ttl.purges:
+            self._purges[name] = purge
+        if ttl.purge_at_snapshot:
+            self._purged_at_snapshot.append(purge)
+        return expiry
+
+    def _context_of(self, traits: StateTraits) -> KeyContext:
+        return self.namespace_context if traits.namespaced else self.context
+
+    def _owned_rows(self, name: str, traits: StateTraits) -> OwnedRows:
+        return OwnedRows(
+            name,
+            self._context_of(traits),
+            self._storage.rows(name),
+            self._keys,
+            self._config.key_group_range,
+        )
+
+
+def _stamped(serializer: TypeSerializer[T], traits: StateTraits) -> StateFormat:
+    return serializer if traits.ttl is None else StampedSerializer(serializer)

@@ -7,7 +7,8 @@ Flow of one record: the slot sets `KeyContext`, the user function reads and upda
 At the barrier `snapshot` flushes and freezes the state in a directory of hard links (sync phase,
 ms); the uploader reads that directory (async phase) while records go on.
 
-The layout of rows is the same for every backend: `headrace.state.rows`, docs/state-format.md.
+What the kinds of state can do is in `headrace.state.access`. The layout of rows is the same for
+every backend: `headrace.state.rows`, docs/state-format.md.
 
 Source: Flink's ``AbstractKeyedStateBackend``, ``SnapshotStrategy``, ``InternalTimerService``.
 """
@@ -17,7 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from headrace.clock import Clock, SystemClock
 from headrace.ids import KeyGroup
+from headrace.state.access import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,9 +29,23 @@ if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import StateSchema
     from headrace.ids import OperatorUid
     from headrace.keygroups import KeyGroupRange
-    from headrace.serialization.serializer import TypeSerializer
+    from headrace.serialization.serializer import KeySerializer, TypeSerializer
+    from headrace.state.access import (
+        Aggregate,
+        FoldingAccess,
+        ListStateAccess,
+        MapStateAccess,
+        Reduce,
+        StateTraits,
+        ValueStateAccess,
+    )
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+In = TypeVar("In")
+Out = TypeVar("Out")
+Acc = TypeVar("Acc")
 
 
 class KeyContext:
@@ -36,38 +53,34 @@ class KeyContext:
 
     The record loop writes it before every user function call. ``cache_key`` is a hashable that is
     equal for two keys exactly when their serialized bytes are (see `KeySerializer`).
+
+    A backend has two: state without namespaces follows `KeyedStateBackend.context`, namespaced
+    state follows `KeyedStateBackend.namespace_context`, which whoever assigns windows moves by
+    `enter`. So both kinds may be used for one record, and the first pays nothing for the second.
     """
 
-    __slots__ = ("cache_key", "key", "key_group")
+    __slots__ = ("_key_alone", "cache_key", "key", "key_group", "namespace")
 
     def __init__(self) -> None:
         self.key: object = None
         self.cache_key: object = None
         self.key_group: KeyGroup = KeyGroup(0)
+        self.namespace: bytes = b""
+        self._key_alone: object = None
 
+    def enter(self, outer: KeyContext, namespace: bytes) -> None:
+        """Take over the key of ``outer``, in a namespace.
 
-class ValueStateAccess(Protocol[T]):
-    """Keyed single value. Unset reads as None.
-
-    State changes only by `update` and `clear`: changing an object in place that went in or came out
-    changes nothing until it is handed to `update` (T27). Every backend keeps to that.
-    """
-
-    def value(self) -> T | None:
-        """Return the current key's value or None."""
-        ...
-
-    def update(self, value: T) -> None:
-        """Set the current key's value.
-
-        Raises:
-            TypeError: None (use `clear`), or a value that is not of the state's type.
+        Args:
+            outer: the context without namespaces; ``self`` when only the namespace changes.
+            namespace: at most 65,535 bytes, e.g. `headrace.state.rows.window_namespace`.
         """
-        ...
-
-    def clear(self) -> None:
-        """Remove the current key's row."""
-        ...
+        if outer is not self:
+            self.key = outer.key
+            self.key_group = outer.key_group
+            self._key_alone = outer.cache_key
+        self.cache_key = (self._key_alone, namespace)
+        self.namespace = namespace
 
 
 class Timer(NamedTuple):
@@ -76,6 +89,7 @@ class Timer(NamedTuple):
     timestamp_ms: int
     key: object
     key_group: KeyGroup
+    namespace: bytes = b""
 
 
 class TimerQueue(Protocol):
@@ -92,7 +106,8 @@ class TimerQueue(Protocol):
     def due(self, up_to_ms: int) -> Iterator[Timer]:
         """Remove and yield timers with ``timestamp_ms <= up_to_ms`` in time order.
 
-        Timers of one time come in the order of key groups and key bytes, the same in every run.
+        Timers of one time come in the order of key groups, key bytes and namespaces, the same in
+        every run.
         Timers registered while iterating are included when they are due. The caller sets the key
         context to the yielded timer's key before it calls user code.
         """
@@ -145,6 +160,7 @@ class BackendConfig(Generic[T]):
         key_group_range: the only key groups that may ever be touched; others raise InternalError.
         managed_memory_bytes: budget of all native memory and caches of this backend.
         options: ``state.backend.*`` options by Flink's keys, already validated.
+        clock: time that expiry of state goes by.
         allow_non_restored_state: accept restored states that the program no longer declares.
     """
 
@@ -154,6 +170,7 @@ class BackendConfig(Generic[T]):
     key_group_range: KeyGroupRange
     managed_memory_bytes: int
     options: dict[str, str] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
     allow_non_restored_state: bool = False
 
 
@@ -161,18 +178,74 @@ class KeyedStateBackend(Protocol):
     """Keyed state of one operator in one slot."""
 
     context: KeyContext
+    """The current key, for state and timers without namespaces."""
 
-    def value_state(self, name: str, serializer: TypeSerializer[T]) -> ValueStateAccess[T]:
-        """Return the state ``name``, registering it on first use.
+    namespace_context: KeyContext
+    """The current key and namespace, for namespaced state and timers."""
+
+    def value_state(
+        self, name: str, serializer: TypeSerializer[T], traits: StateTraits = PLAIN
+    ) -> ValueStateAccess[T]:
+        """Return the value state ``name``, registering it on first use, as all kinds below.
 
         Raises:
-            IncompatibleStateError: a restored state of this name has another kind or a type that
-                the serializer cannot read; the message prints both schemas.
+            IncompatibleStateError: a restored or registered state of this name has another kind,
+                other traits, or a type that the serializer cannot read; prints both schemas.
         """
         ...
 
-    def timers(self, name: str) -> TimerQueue:
+    def list_state(
+        self, name: str, element: TypeSerializer[T], traits: StateTraits = PLAIN
+    ) -> ListStateAccess[T]:
+        """Return the list state ``name``, whose elements are of type ``element``."""
+        ...
+
+    def map_state(
+        self,
+        name: str,
+        key: KeySerializer[K],
+        value: TypeSerializer[V],
+        traits: StateTraits = PLAIN,
+    ) -> MapStateAccess[K, V]:
+        """Return the map state ``name``; its keys have the canonical bytes of ``key``."""
+        ...
+
+    def reducing_state(
+        self,
+        name: str,
+        serializer: TypeSerializer[T],
+        reduce: Reduce[T],
+        traits: StateTraits = PLAIN,
+    ) -> FoldingAccess[T, T]:
+        """Return the reducing state ``name``.
+
+        ``reduce`` is not stored: the one of the first registration is used.
+        """
+        ...
+
+    def aggregating_state(
+        self,
+        name: str,
+        accumulator: TypeSerializer[Acc],
+        function: Aggregate[In, Acc, Out],
+        traits: StateTraits = PLAIN,
+    ) -> FoldingAccess[In, Out]:
+        """Return the aggregating state ``name``; what is stored is its accumulator."""
+        ...
+
+    def timers(self, name: str, *, namespaced: bool = False) -> TimerQueue:
         """Return the timer queue ``name`` (``_event_timers`` or ``_processing_timers``)."""
+        ...
+
+    def scan(self, name: str, key_groups: KeyGroupRange) -> Iterator[tuple[bytes, bytes]]:
+        """Flush, then yield the stored rows of a registered or restored state in order.
+
+        The order is that of the rows' bytes: key groups first, the same on every backend. The
+        state must not be used before the iterator has ended. Expired entries are included.
+
+        Raises:
+            InternalError: there is no such state.
+        """
         ...
 
     def finish_registration(self) -> None:
@@ -193,7 +266,10 @@ class KeyedStateBackend(Protocol):
         ...
 
     def maintain(self) -> None:
-        """Keep the caches within their budget; cheap, called between two epochs."""
+        """Keep the caches within their budget and remove some of what has expired.
+
+        Called between two epochs; takes a small part of the time since the last call.
+        """
         ...
 
     def snapshot(self, directory: Path) -> LocalSnapshot:

@@ -5,7 +5,8 @@ Pure decisions; `headrace.state.backend` executes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.checkpoint.protocol.types import StateSchema
 from headrace.errors import IncompatibleStateError
@@ -19,10 +20,92 @@ if TYPE_CHECKING:
     from headrace.state.contract import RestoreSource
 
 VALUE: Final = "value"
+LIST: Final = "list"
+MAP: Final = "map"
+REDUCING: Final = "reducing"
+AGGREGATING: Final = "aggregating"
 TIMERS: Final = "timers"
 
-TIMER_ROWS: Final[dict[str, object]] = {"codec": "timers/1"}
-"""What stands for the serializer in the schema of timers."""
+LIST_CODEC: Final = "list/1"
+MAP_CODEC: Final = "map/1"
+WINDOWS: Final = "window/1"
+"""Names of byte formats in stored snapshots."""
+
+TIMERS_CODEC: Final = "timers/1"
+
+
+class StateFormat(Protocol):
+    """What a state's rows hold; every `TypeSerializer` is one."""
+
+    def snapshot(self) -> dict[str, object]:
+        """Return a JSON-able description."""
+        ...
+
+    def incompatibility(self, stored: dict[str, object]) -> str | None:
+        """Return why rows of snapshot ``stored`` cannot be read, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListFormat:
+    """Rows of a list state: `headrace.state.list_rows`."""
+
+    element: StateFormat
+
+    def snapshot(self) -> dict[str, object]:
+        """Return codec and the elements' snapshot."""
+        return {"codec": LIST_CODEC, "element": self.element.snapshot()}
+
+    def incompatibility(self, stored: dict[str, object]) -> str | None:
+        """Return why stored lists cannot be read, or None."""
+        if stored.get("codec") != LIST_CODEC:
+            return f"the codecs differ; stored={stored.get('codec')} declared={LIST_CODEC}"
+        return _part("element", self.element, stored)
+
+
+@dataclass(frozen=True, slots=True)
+class MapFormat:
+    """Rows of a map state: `headrace.state.map_state`."""
+
+    key: StateFormat
+    value: StateFormat
+
+    def snapshot(self) -> dict[str, object]:
+        """Return codec and the snapshots of keys and values."""
+        return {"codec": MAP_CODEC, "key": self.key.snapshot(), "value": self.value.snapshot()}
+
+    def incompatibility(self, stored: dict[str, object]) -> str | None:
+        """Return why stored maps cannot be read, or None."""
+        if stored.get("codec") != MAP_CODEC:
+            return f"the codecs differ; stored={stored.get('codec')} declared={MAP_CODEC}"
+        return _part("key", self.key, stored) or _part("value", self.value, stored)
+
+
+class TimerFormat:
+    """Rows of timers: `headrace.state.rows`."""
+
+    def snapshot(self) -> dict[str, object]:
+        """Return the codec."""
+        return {"codec": TIMERS_CODEC}
+
+    def incompatibility(self, stored: dict[str, object]) -> str | None:
+        """Return why stored timers cannot be read, or None."""
+        codec = stored.get("codec")
+        return None if codec == TIMERS_CODEC else f"the codecs differ; stored={codec}"
+
+
+def _part(name: str, declared: StateFormat, stored: dict[str, object]) -> str | None:
+    part = stored.get(name)
+    if not isinstance(part, dict):
+        return f"the stored type of each {name} is not understood; stored={part!r}"
+    reason = declared.incompatibility(part)
+    return None if reason is None else f"{name}: {reason}"
+
+
+def build_schema(name: str, kind: str, rows: StateFormat, *, namespaced: bool) -> StateSchema:
+    """Return what a checkpoint keeps of a declared state."""
+    snapshot = rows.snapshot()
+    return StateSchema(name, kind, snapshot | {"namespace": WINDOWS} if namespaced else snapshot)
 
 
 def merge_schemas(sources: Iterable[RestoreSource], uid: OperatorUid) -> dict[str, StateSchema]:
@@ -78,6 +161,8 @@ def check_state(stored: StateSchema, declared: StateSchema, reason: str | None, 
     Raises:
         IncompatibleStateError: it cannot.
     """
+    if stored.serializer.get("namespace") != declared.serializer.get("namespace"):
+        reason = "the state of keys became one of windows, or the other way round"
     if stored.kind != declared.kind:
         reason = f"the kind changed from {stored.kind} to {declared.kind}"
     if reason is not None:

@@ -1,6 +1,6 @@
 """What a state backend needs of the place where rows are kept.
 
-State objects and timers (`value_state`, `timers`) are the same for every backend and speak to a
+State objects and timers are the same for every backend and speak to a
 `RowStore`; a backend brings a `StateStorage`. Used by the slot's main thread only.
 """
 
@@ -23,7 +23,11 @@ class RowStore(Protocol):
         ...
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Put rows; None deletes."""
+        """Put rows; None deletes. Of two changes of one row the later one counts."""
+        ...
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        """Delete all rows with ``start <= row < end``."""
         ...
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -37,6 +41,11 @@ class RowStore(Protocol):
 
 class StateStorage(Protocol):
     """All rows of one operator in one slot, by state name."""
+
+    @property
+    def full_snapshots(self) -> bool:
+        """Whether `freeze` writes all rows every time."""
+        ...
 
     def rows(self, name: str) -> RowStore:
         """Return the rows of a state, made on first use."""

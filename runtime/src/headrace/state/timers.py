@@ -1,7 +1,7 @@
 """Timers kept in rows, fired in time order over all key groups, bounded in memory (B16, T8).
 
-A timer is a row ``<key group><time><key>`` (`headrace.state.rows`), so equal timers are one and a
-key group's timers move with it. On top of the rows:
+A timer is a row ``<key group><time><key><namespace>`` (`headrace.state.rows`), so equal timers are
+one and a key group's timers move with it. On top of the rows:
 
 - ``_pending``: registrations and deletions not yet written; written when it is full or on a flush.
 - for each key group a *head*: all its timers before the row ``resume``, sorted, at most a few
@@ -11,7 +11,7 @@ key group's timers move with it. On top of the rows:
   changes and are skipped.
 
 So an epoch in which nothing is due costs one comparison, and one in which timers fire reads rows in
-chunks. Order: time, then key group, then key bytes; the same in every run.
+chunks. Order: time, key group, key bytes, namespace; the same in every run.
 
 Source: Flink's ``KeyGroupPartitionedPriorityQueue`` over ``RocksDBCachingPriorityQueueSet``.
 """
@@ -141,8 +141,8 @@ class StoredTimerQueue:
             row = head.rows.pop(0)
             self._forget(row)
             self._advance(head)
-            _, timestamp_ms, key = parse_timer_row(row)
-            yield Timer(timestamp_ms, deserialize(key), key_group)
+            _, timestamp_ms, key, namespace = parse_timer_row(row)
+            yield Timer(timestamp_ms, deserialize(key), key_group, namespace)
 
     def flush(self) -> None:
         """Write all pending changes into the rows."""
@@ -161,7 +161,7 @@ class StoredTimerQueue:
             msg = f"a timer's time must fit 64 bits; timestamp_ms={timestamp_ms}"
             raise ValueError(msg)
         key = self._key_serializer.serialize(context.key)
-        return timer_row(context.key_group, timestamp_ms, key)
+        return timer_row(context.key_group, timestamp_ms, key, context.namespace)
 
     def _pend(self, row: bytes, change: int) -> None:
         self._pending[row] = change

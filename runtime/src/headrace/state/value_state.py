@@ -68,7 +68,7 @@ class CachedValueState(Generic[T]):
         self._young: dict[object, T | None] = {}
         self._old: dict[object, T | None] = {}
         # Keys in here are in `_young`, and their values are not yet stored.
-        self._dirty: dict[object, tuple[KeyGroup, object]] = {}
+        self._dirty: dict[object, tuple[KeyGroup, object, bytes]] = {}
         self._entry_bytes = float(_FIRST_GUESS_BYTES)
         self._measured = False
         self._budget_bytes = budget_bytes
@@ -151,7 +151,7 @@ class CachedValueState(Generic[T]):
         context = self._context
         self._rows.check_owned(context.key_group)
         self._old.pop(cache_key, None)
-        self._dirty[cache_key] = (context.key_group, context.key)
+        self._dirty[cache_key] = (context.key_group, context.key, context.namespace)
         self._admit(cache_key, value)
 
     def _load(self) -> T | None:
@@ -162,7 +162,7 @@ class CachedValueState(Generic[T]):
         else:
             self._rows.check_owned(context.key_group)
             key = self._rows.key_serializer.serialize(context.key)
-            data = self._rows.store.get(state_row(context.key_group, key))
+            data = self._rows.store.get(state_row(context.key_group, key, context.namespace))
             value = None
             if data is not None:
                 value = self._from_bytes(data)
@@ -195,8 +195,8 @@ class CachedValueState(Generic[T]):
         size = 0
         key: object = None
         try:
-            for cache_key, (key_group, key) in self._dirty.items():
-                row = state_row(key_group, serialize_key(key))
+            for cache_key, (key_group, key, namespace) in self._dirty.items():
+                row = state_row(key_group, serialize_key(key), namespace)
                 value = young[cache_key]
                 data = None if value is None else to_bytes(value)
                 size += len(row) + (0 if data is None else len(data))

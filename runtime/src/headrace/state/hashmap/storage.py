@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.errors import InvalidConfigError
 from headrace.state.contract import SnapshotFile
 from headrace.state.hashmap.row_file import SUFFIX, write_row_file
+from headrace.state.hashmap.sortable_rows import SortableRows
 from headrace.state.rows import key_group_of
 
 if TYPE_CHECKING:
@@ -33,34 +34,47 @@ class HashmapRows:
 
     def __init__(self, storage: HashmapStorage) -> None:
         self._storage = storage
-        self._groups: dict[int, dict[bytes, bytes]] = {}
+        self._groups: dict[int, SortableRows] = {}
         self.size_bytes = 0
         self.entries = 0
 
     def get(self, row: bytes) -> bytes | None:
         """Return the value of ``row``, None when it is not there."""
         group = self._groups.get(key_group_of(row))
-        return None if group is None else group.get(row)
+        return None if group is None else group.values.get(row)
 
     def write(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Put rows; None deletes."""
+        groups = self._groups
         for row, value in changes:
-            group = self._groups.setdefault(key_group_of(row), {})
-            old = group.pop(row, None) if value is None else group.get(row)
+            key_group = key_group_of(row)
+            group = groups.get(key_group)
+            if group is None:
+                group = groups[key_group] = SortableRows()
+            if value is None:
+                old = group.remove(row)
+            else:
+                old = group.put(row, value)
+                self.size_bytes += len(row) + len(value)
+                self.entries += 1
             if old is not None:
                 self.size_bytes -= len(row) + len(old)
                 self.entries -= 1
-            if value is not None:
-                group[row] = value
-                self.size_bytes += len(row) + len(value)
-                self.entries += 1
         self._storage.check_limit()
+
+    def delete_range(self, start: bytes, end: bytes) -> None:
+        """Delete all rows with ``start <= row < end``."""
+        self.write([(row, None) for row, _ in self.scan(start, end)])
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield rows with ``start <= row < end`` in order."""
         first, last = key_group_of(start), key_group_of(end)
+        if first == last:
+            if first in self._groups:
+                yield from self._groups[first].scan(start, end)
+            return
         for key_group in sorted(group for group in self._groups if first <= group <= last):
-            rows = self._groups[key_group]
+            rows = self._groups[key_group].values
             for row in sorted(row for row in rows if start <= row < end):
                 yield row, rows[row]
 
@@ -72,6 +86,8 @@ class HashmapStorage:
         limit_bytes: what all rows may take together, estimated.
         owner: the operator's uid, for messages.
     """
+
+    full_snapshots: Final = True
 
     def __init__(self, limit_bytes: int, owner: str) -> None:
         self._limit_bytes = limit_bytes

@@ -125,6 +125,8 @@ class RocksDBRows:
 class RocksDBStorage:
     """`StateStorage` in a database directory."""
 
+    full_snapshots: Final = False
+
     def __init__(self, path: Path, options: DatabaseOptions, *, read_only: bool = False) -> None:
         """Open the database in ``path``, new or adopted.
 

@@ -1,0 +1,83 @@
+"""The states that an operator has restored and declared, by name (B12, E4-E6, T20).
+
+What a checkpoint holds stays until it is known what the program makes of it: a restored state that
+is not declared is refused by name or dropped, never kept without a word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import IncompatibleStateError, InvalidProgramError
+from headrace.state.schemas import build_schema, check_state, refuse_undeclared, undeclared
+
+if TYPE_CHECKING:
+    from headrace.checkpoint.protocol.types import StateSchema
+    from headrace.ids import OperatorUid
+    from headrace.state.access import StateTraits
+    from headrace.state.schemas import StateFormat
+
+
+class Registration:
+    """Schemas and traits of one operator's states.
+
+    Args:
+        restored: schemas of the restored states by name.
+        uid: the operator, for messages.
+    """
+
+    def __init__(self, restored: dict[str, StateSchema], uid: OperatorUid) -> None:
+        self._restored = restored
+        self._uid = uid
+        self._declared: dict[str, StateSchema] = {}
+        self._traits: dict[str, StateTraits] = {}
+
+    def declare(self, name: str, kind: str, rows: StateFormat, traits: StateTraits) -> bool:
+        """Take note of a declaration; return whether it is new.
+
+        Raises:
+            InvalidProgramError: it has no name.
+            IncompatibleStateError: a restored or declared state of this name is another one.
+        """
+        if not name:
+            msg = f"a state needs a name; operator={self._uid}"
+            raise InvalidProgramError(msg)
+        schema = build_schema(name, kind, rows, namespaced=traits.namespaced)
+        known = self._declared.get(name)
+        if known is not None:
+            reason = None if known.serializer == schema.serializer else "declared twice"
+            check_state(known, schema, reason, self._uid)
+            if traits != self._traits[name]:
+                msg = (
+                    "a state was declared twice with different expiry, declare it once; "
+                    f"operator={self._uid} state={name}"
+                )
+                raise IncompatibleStateError(msg)
+            return False
+        stored = self._restored.get(name)
+        if stored is not None:
+            check_state(stored, schema, rows.incompatibility(stored.serializer), self._uid)
+        self._declared[name] = schema
+        self._traits[name] = traits
+        return True
+
+    def settle(self, *, allow_non_restored_state: bool) -> list[str]:
+        """Return the restored states to drop, because the program does not declare them.
+
+        Raises:
+            IncompatibleStateError: there are some, and they may not be dropped; names them.
+        """
+        names = undeclared(self._restored, self._declared)
+        if names and not allow_non_restored_state:
+            refuse_undeclared(names, self._declared, self._uid)
+        for name in names:
+            del self._restored[name]
+        return names
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._restored or name in self._declared
+
+    def schemas(self) -> tuple[StateSchema, ...]:
+        """Return what a checkpoint keeps, by name; restored states that nobody asked for too."""
+        known = self._restored | self._declared
+        return tuple(known[name] for name in sorted(known))
