@@ -65,10 +65,42 @@ def read_position(directory: Path, epoch: Epoch) -> SourcePosition:
 
 
 def source_offsets(position: SourcePosition) -> list[str | None]:
-    """Return each source's offset after the position's last epoch, as Spark writes it.
+    """Return each source's offset after the position's last epoch, as Spark writes it."""
+    return _parsed_offsets(position.offsets[str(position.epoch)])
 
-    An entry of Spark's offset log is a version line, a line of metadata, and a line for each
-    source in the order of the plan, ``-`` for one without an offset.
+
+def offsets_of_epoch(directory: Path, epoch: Epoch) -> list[str | None]:
+    """Return each source's offset after ``epoch``, which may still be running.
+
+    Raises:
+        CorruptStateError: Spark has not logged it; it does so before it runs an epoch.
     """
-    lines = position.offsets[str(position.epoch)].splitlines()[2:]
-    return [None if line == "-" else line for line in lines]
+    try:
+        return _parsed_offsets((directory / "offsets" / str(epoch)).read_text())
+    except OSError as error:
+        msg = f"Spark's log on the driver's disk is damaged; epoch={epoch} path={error.filename}"
+        raise CorruptStateError(msg) from error
+
+
+def source_log(directory: Path) -> list[str]:
+    """Return the entries of a source's own log, in no order; empty when it has none.
+
+    Every file is a version line and one entry a line. Compacted files repeat earlier entries.
+    """
+    if not directory.is_dir():
+        return []
+    names = [path for path in directory.iterdir() if not path.name.startswith(".")]
+    try:
+        return [line for path in names for line in path.read_text().splitlines()[1:]]
+    except OSError as error:
+        msg = f"Spark's log on the driver's disk is damaged; path={error.filename}"
+        raise CorruptStateError(msg) from error
+
+
+def _parsed_offsets(entry: str) -> list[str | None]:
+    """Parse an entry of Spark's offset log.
+
+    It is a version line, a line of metadata, and a line for each source in the order of the plan,
+    ``-`` for one without an offset.
+    """
+    return [None if line == "-" else line for line in entry.splitlines()[2:]]
