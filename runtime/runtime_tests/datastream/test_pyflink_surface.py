@@ -34,6 +34,25 @@ REQUIRED = {
         "KeyedProcessFunction.Context": "get_current_key timer_service timestamp",
         "KeyedProcessFunction.OnTimerContext": "time_domain",
         "RuntimeContext": "get_index_of_this_subtask get_number_of_parallel_subtasks",
+        "KeyedStateStore": "get_state get_list_state get_map_state get_reducing_state "
+        "get_aggregating_state",
+        "AggregateFunction": "create_accumulator add get_result merge",
+    },
+    "datastream.state": {
+        "AppendingState": "get add",
+        "ListState": "add_all update",
+        "MapState": "get put put_all remove contains items keys values is_empty",
+        "State": "clear",
+        "StateDescriptor": "get_name enable_time_to_live",
+        "StateTtlConfig": "new_builder get_ttl get_update_type get_state_visibility is_enabled "
+        "get_ttl_time_characteristic get_cleanup_strategies",
+        "StateTtlConfig.Builder": "set_update_type update_ttl_on_create_and_write "
+        "update_ttl_on_read_and_write set_state_visibility return_expired_if_not_cleaned_up "
+        "never_return_expired set_ttl_time_characteristic use_processing_time "
+        "cleanup_full_snapshot cleanup_incrementally cleanup_in_rocksdb_compact_filter "
+        "disable_cleanup_in_background set_ttl build",
+        "StateTtlConfig.CleanupStrategies": "is_cleanup_in_background in_full_snapshot "
+        "get_incremental_cleanup_strategy get_rocksdb_compact_filter_cleanup_strategy",
     },
     "common.watermark_strategy": {
         "WatermarkStrategy": "for_bounded_out_of_orderness for_monotonous_timestamps "

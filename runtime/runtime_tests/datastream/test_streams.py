@@ -111,7 +111,6 @@ def test_a_state_descriptor_has_a_name_and_a_type():
     descriptor = ValueStateDescriptor("count", Types.LONG())
 
     assert (descriptor.get_name(), descriptor.type_info) == ("count", Types.LONG())
-    assert descriptor.serializer().snapshot() == Types.LONG().value_serializer().snapshot()
 
 
 def test_a_field_selector_reads_by_name_whatever_the_order_of_fields():

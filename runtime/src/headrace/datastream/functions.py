@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from headrace.datastream.state import ValueState, ValueStateDescriptor
+    from headrace.datastream.state import (
+        AggregatingState,
+        AggregatingStateDescriptor,
+        ListState,
+        ListStateDescriptor,
+        MapState,
+        MapStateDescriptor,
+        ReducingState,
+        ReducingStateDescriptor,
+        ValueState,
+        ValueStateDescriptor,
+    )
     from headrace.datastream.time_domain import TimeDomain
     from headrace.datastream.timerservice import TimerService
 
@@ -26,7 +37,25 @@ class KeyedStateStore(abc.ABC):
 
     @abc.abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """Return the described value state, bound to whatever key is current."""
+        """Return the described value state, bound to whatever key is current, as all below."""
+
+    @abc.abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """Return the described list state."""
+
+    @abc.abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """Return the described map state."""
+
+    @abc.abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """Return the described reducing state."""
+
+    @abc.abstractmethod
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """Return the described aggregating state."""
 
 
 class RuntimeContext(KeyedStateStore):
@@ -101,6 +130,30 @@ class ReduceFunction(Function):
     @abc.abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
         """Return the combination of what came before and the new value."""
+
+
+class AggregateFunction(Function):
+    """Aggregates values by way of an accumulator, whose type may differ from values and result.
+
+    The function itself keeps nothing: it serves many accumulators, one for each key. An accumulator
+    belongs to the state once it is returned; `add` and `merge` may change and return the given one.
+    """
+
+    @abc.abstractmethod
+    def create_accumulator(self) -> Any:
+        """Return a new accumulator."""
+
+    @abc.abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """Return the accumulator with ``value`` added."""
+
+    @abc.abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """Return the result."""
+
+    @abc.abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """Return both accumulators in one; needed by session windows alone."""
 
 
 class KeySelector(Function):

@@ -161,6 +161,7 @@ class SlotJob:
             key_group_range=own_range,
             managed_memory_bytes=settings.managed_memory_bytes // keyed_operators,
             options=settings.state_options,
+            clock=self._environment.clock,
             allow_non_restored_state=settings.allow_non_restored_state,
         )
         backend: KeyedStateBackend = backend_factory(settings.state_backend).open(config, sources)
