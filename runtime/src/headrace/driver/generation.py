@@ -22,6 +22,7 @@ from headrace.checkpoint.decisions import (
     ResumeEpochs,
     TriggerCheckpoint,
 )
+from headrace.driver.admission import EpochAdmission
 from headrace.driver.events import (
     EpochFinished,
     PublishDone,
@@ -36,6 +37,7 @@ from headrace.driver.publishing import CheckpointPublisher
 from headrace.driver.restoring import SlotRestoration
 from headrace.driver.stream_query import StreamQuery, describe_failure
 from headrace.engine.epochs import EpochPlan, EpochRunner, empty_rows
+from headrace.engine.read_limits import ReadLimits
 from headrace.errors import (
     EpochAbortedError,
     FencedError,
@@ -195,7 +197,10 @@ class GenerationRun:
         position = metadata.source if metadata else None
         if position is not None:
             self._position_epoch = position.epoch
-        self._query = StreamQuery(self._generation, self._runner, parts.post, parts.clock)
+        admission = EpochAdmission(ReadLimits(parts.spark), settings.epoch_size)
+        self._query = StreamQuery(
+            self._generation, self._runner, admission, parts.post, parts.clock
+        )
         self._query.start(rows, self._scratch, position, settings.min_epoch_s)
 
     def _handle(self, event: Event) -> Outcome | None:  # noqa: C901 - one case an event

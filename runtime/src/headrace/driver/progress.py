@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from headrace.checkpoint.history import CheckpointHistory
     from headrace.clock import Clock
+    from headrace.driver.admission import AdmissionStatus
     from headrace.driver.events import EpochFinished
     from headrace.driver.status import StatusBoard
     from headrace.slot.messages import EpochResult, Restored
@@ -66,7 +67,9 @@ class JobProgress:
             epoch=int(event.epoch),
             epochs_committed=self._epochs,
             watermark_ms=results[0].watermark_ms,
+            source_lag=event.admission.lag,
         )
+        self._status.set_metrics(self._source_metrics(event.admission, results[0].watermark_ms))
         busiest_ns = max(r.decode_ns + r.user_ns + r.timers_ns for r in results)
         self._status.set_metrics(
             {
@@ -77,6 +80,20 @@ class JobProgress:
                 "epochSlotBusyTime": busiest_ns / 1e6,
             }
         )
+
+    def _source_metrics(
+        self, admission: AdmissionStatus, watermark_ms: int | None
+    ) -> dict[str, float]:
+        """Return how far the job is behind its sources, as far as that can be told (K8)."""
+        metrics: dict[str, float] = {}
+        if admission.lag is not None:
+            metrics["sourceLag"] = metrics["pendingRecords"] = admission.lag
+        if admission.max_rows is not None:
+            metrics["epochMaxRows"] = admission.max_rows
+        if watermark_ms is not None:
+            metrics["currentInputWatermark"] = watermark_ms
+            metrics["watermarkLag"] = self._clock.now_ms() - watermark_ms
+        return metrics
 
     def records(self, results: Iterable[EpochResult]) -> None:
         """Count the records of one epoch."""

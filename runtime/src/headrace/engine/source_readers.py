@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
 from headrace.connectors.files.spec import FileSourceSpec
 from headrace.connectors.kafka.spec import KafkaSourceSpec
 from headrace.engine.decoders import FrameDecoder, KafkaDecoder, LineDecoder, SequenceDecoder
+from headrace.engine.read_limits import CEILING_OPTION
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromCollection, FromDataFrame, NumberSequence
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from headrace.engine.source_task import SourceDecoder
     from headrace.graph.job_graph import JobOperator
 
+MAX_FILES_OPTION: Final = "maxFilesPerTrigger"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
@@ -27,10 +30,13 @@ class SourceLimits:
     Attributes:
         max_epoch_rows: most rows of one source in one epoch.
         parallelism: tasks that read a generated source.
+        first_epoch_rows: the same for the first epoch, whose cost nobody knows; None when limits
+            are not adapted.
     """
 
     max_epoch_rows: int
     parallelism: int
+    first_epoch_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ def read_source(spark: SparkSession, operator: JobOperator, limits: SourceLimits
         case KafkaSourceSpec():
             return _kafka(spark, source, limits)
         case FileSourceSpec():
-            return _files(spark, source)
+            return _files(spark, source, limits)
     msg = f"not a source; operator={operator.name!r} type={type(source).__name__}"
     raise InvalidProgramError(msg)
 
@@ -89,7 +95,8 @@ def _kafka(spark: SparkSession, source: KafkaSourceSpec, limits: SourceLimits) -
     for name, value in source.spark_options().items():
         reader = reader.option(name, value)
     frame = (
-        reader.option("maxOffsetsPerTrigger", limits.max_epoch_rows)
+        reader.option("maxOffsetsPerTrigger", limits.first_epoch_rows or limits.max_epoch_rows)
+        .option(CEILING_OPTION, limits.max_epoch_rows)
         .load()
         .select(
             "value",
@@ -101,9 +108,13 @@ def _kafka(spark: SparkSession, source: KafkaSourceSpec, limits: SourceLimits) -
     return SourceReader(frame, KafkaDecoder(source.value_deserializer), False)
 
 
-def _files(spark: SparkSession, source: FileSourceSpec) -> SourceReader:
+def _files(spark: SparkSession, source: FileSourceSpec, limits: SourceLimits) -> SourceReader:
     reader = spark.readStream.format("text")
-    for name, value in source.spark_options().items():
+    options = source.spark_options()
+    if limits.first_epoch_rows is not None and MAX_FILES_OPTION in options:
+        # Nobody knows how many rows a file has before the first one was read.
+        options = {**options, CEILING_OPTION: options[MAX_FILES_OPTION], MAX_FILES_OPTION: "1"}
+    for name, value in options.items():
         reader = reader.option(name, value)
     frame = reader.load(source.spark_path()).select(F.col("value").cast("binary").alias("value"))
     return SourceReader(frame, LineDecoder(source.deserializer), False)

@@ -14,7 +14,15 @@ EPOCH_MAX_ROWS: Final = Option(
     integer(1),
     2_000_000,
     _SECTION,
-    "Most rows that one epoch reads from all sources.",
+    "Most rows that one epoch reads from all sources that take a limit.",
+)
+EPOCH_TARGET_DURATION: Final = Option(
+    "headrace.epoch.target-duration",
+    DURATION,
+    1_000,
+    _SECTION,
+    "How long an epoch takes while there is more to read: its rows are adapted to it, up to "
+    "`headrace.epoch.max-rows`. 0: they are not, every epoch may read the most.",
 )
 EPOCH_TIMEOUT: Final = Option(
     "headrace.epoch.timeout",
@@ -50,6 +58,7 @@ REST_PORT: Final = Option(
 
 OPTIONS: Final = (
     EPOCH_MAX_ROWS,
+    EPOCH_TARGET_DURATION,
     EPOCH_TIMEOUT,
     SLOT_HEARTBEAT_INTERVAL,
     SLOT_HEARTBEAT_TIMEOUT,
