@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from headrace.errors import InternalError
 from headrace.state import schemas
 from headrace.state.access import PLAIN, StateTraits
+from headrace.state.changes import ChangeLog, TrackedStorage, apply_changes
 from headrace.state.contract import KeyContext, LocalSnapshot
 from headrace.state.folding_state import AggregatingState, ReducingState
 from headrace.state.list_state import CachedListState
 from headrace.state.map_state import CachedMapState
+from headrace.state.migration import migrate_rows, row_migration
 from headrace.state.owned_rows import OwnedRows
 from headrace.state.purge import Purge
-from headrace.state.registration import Registration
+from headrace.state.registration import Known, Migrate, Registration
 from headrace.state.rows import rows_of_range
+from headrace.state.schemas import check_key_type, merge_schemas
 from headrace.state.timers import StoredTimerQueue
 from headrace.state.ttl import (
     ExpiringListState,
@@ -32,7 +36,7 @@ from headrace.state.ttl import (
 from headrace.state.value_state import CachedValueState, SerializedValueState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from headrace.checkpoint.protocol.types import StateSchema
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
         TimeToLive,
         ValueStateAccess,
     )
-    from headrace.state.contract import BackendConfig, TimerQueue
+    from headrace.state.contract import BackendConfig, StoredTypes, TimerQueue
     from headrace.state.schemas import StateFormat
     from headrace.state.storage import StateStorage
 
@@ -94,7 +98,7 @@ class CachedStateBackend:
         self.context = KeyContext()
         self.namespace_context = KeyContext()
         self._config = config
-        self._storage = storage
+        self._storage = TrackedStorage(storage)
         self._states = Registration(restored, config.operator_uid)
         self._cache_bytes = cache_bytes
         self._keys = cast("KeySerializer[object]", config.key_serializer)
@@ -260,6 +264,15 @@ class CachedStateBackend:
             schemas=self._states.schemas(),
         )
 
+    def track_changes(self, limit_bytes: int) -> None:
+        """Begin to note every change from the last `snapshot` on."""
+        self._storage.log = ChangeLog(limit_bytes) if limit_bytes > 0 else None
+
+    def write_changes(self, path: Path) -> int | None:
+        """Write what changed until the last `snapshot` into a file, and stop noting."""
+        changes, self._storage.log = self._storage.log, None
+        return changes.write(path) if changes is not None and not changes.overflown else None
+
     def metrics(self) -> dict[str, float]:
         """Return gauges of the caches, the timers and the storage."""
         return self._storage.metrics() | {
@@ -286,9 +299,37 @@ class CachedStateBackend:
         make: Callable[[], object],
     ) -> object:
         """Return the state's object, made when its declaration is new."""
-        if self._states.declare(name, kind, rows, traits):
+        outcome = self._states.declare(name, kind, rows, traits)
+        if isinstance(outcome, Migrate):
+            self._migrate(name, rows, outcome)
+        if not isinstance(outcome, Known):
+            schemas.warn_of_pickles(name, rows, self._config.operator_uid)
             self._objects[name] = make()
         return self._objects[name]
+
+    def _migrate(self, name: str, rows: StateFormat, outcome: Migrate) -> None:
+        """Rewrite the restored rows of a state whose type changed."""
+        uid = self._config.operator_uid
+        log.warning(
+            "stored state is migrated to its declared type operator=%s state=%s changes=\n%s",
+            uid,
+            name,
+            outcome.found.table(),
+        )
+        started = time.monotonic()
+        count = migrate_rows(
+            self._storage.rows(name),
+            self._config.key_group_range,
+            row_migration(rows, outcome.stored),
+            self._keys,
+        )
+        log.info(
+            "migrated operator=%s state=%s rows=%s seconds=%.1f",
+            uid,
+            name,
+            count,
+            time.monotonic() - started,
+        )
 
     def _value(
         self, name: str, serializer: TypeSerializer[T], traits: StateTraits
@@ -334,3 +375,22 @@ class CachedStateBackend:
 
 def _stamped(serializer: TypeSerializer[T], traits: StateTraits) -> StateFormat:
     return serializer if traits.ttl is None else StampedSerializer(serializer)
+
+
+def open_backend(
+    config: BackendConfig[object],
+    storage: StateStorage,
+    stored: Sequence[StoredTypes],
+    changes: Sequence[Path],
+    cache_bytes: int,
+) -> CachedStateBackend:
+    """Open a backend over rows that are already there; see `open_prepared` of the protocol."""
+    try:
+        check_key_type(stored, config.key_serializer, config.operator_uid)
+        restored = merge_schemas(stored, config.operator_uid)
+        for path in changes:
+            apply_changes(path, storage, config.key_group_range)
+    except BaseException:
+        storage.close()
+        raise
+    return CachedStateBackend(config, storage, restored, cache_bytes)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         StateTraits,
         ValueStateAccess,
     )
+    from headrace.state.storage import StateStorage
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -146,6 +147,20 @@ class RestoreSource:
     key_group_range: KeyGroupRange
     key_serializer: dict[str, object]
     schemas: tuple[StateSchema, ...]
+
+
+class StoredTypes(Protocol):
+    """What stored state says about itself: a `RestoreSource` or a `KeyedStateHandle`."""
+
+    @property
+    def key_serializer(self) -> dict[str, object]:
+        """Snapshot of the key's type."""
+        ...
+
+    @property
+    def schemas(self) -> Sequence[StateSchema]:
+        """Every registered state."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +295,22 @@ class KeyedStateBackend(Protocol):
         """
         ...
 
+    def track_changes(self, limit_bytes: int) -> None:
+        """Begin to note every change from the last `snapshot` on; see `headrace.state.changes`.
+
+        Args:
+            limit_bytes: memory of the notes at which they are given up; 0 to note nothing more.
+        """
+        ...
+
+    def write_changes(self, path: Path) -> int | None:
+        """Write what changed until the last `snapshot` into a file, and stop noting.
+
+        Returns:
+            the file's size in bytes; None, and no file, when nobody tracked or it was given up.
+        """
+        ...
+
     def metrics(self) -> dict[str, float]:
         """Return gauges by Flink's names (block cache, memtables, SST bytes, entries)."""
         ...
@@ -305,5 +336,35 @@ class KeyedStateBackendFactory(Protocol):
             CorruptStateError: a source's files cannot be opened.
             IncompatibleStateError: the key types do not agree.
             InvalidConfigError: an option is unknown or cannot be honoured.
+        """
+        ...
+
+    def prepare(
+        self, config: BackendConfig[object], sources: Sequence[RestoreSource]
+    ) -> StateStorage:
+        """Build the rows of a backend that will be opened later, as `open` does.
+
+        The caller closes the storage, or hands it to `open_prepared`.
+        """
+        ...
+
+    def open_prepared(
+        self,
+        config: BackendConfig[object],
+        storage: StateStorage,
+        stored: Sequence[StoredTypes],
+        changes: Sequence[Path] = (),
+    ) -> KeyedStateBackend:
+        """Open a backend over prepared rows, after changing them as the files say.
+
+        Args:
+            config: the one that the rows were prepared with.
+            storage: belongs to the backend from now on, also when this fails.
+            stored: types of the state as it is after the changes.
+            changes: files of `write_changes`, each of another former owner.
+
+        Raises:
+            CorruptStateError: a file of changes cannot be read.
+            IncompatibleStateError: as `open`.
         """
         ...

@@ -32,6 +32,7 @@ _U32: Final = struct.Struct(">I")
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _FRAMES: Final = msgspec.msgpack.Decoder(list[bytes])
+_RAW: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 _FIXARRAY: Final = 0x90
 _ARRAY16: Final = 0xDC
@@ -152,6 +153,24 @@ def frames(data: bytes) -> list[bytes]:
         raise CorruptStateError(msg) from error
 
 
+def frame(element: bytes) -> bytes:
+    """Return an element's bytes as an item of an array."""
+    return _ENCODER.encode(element)
+
+
+def raw_elements(data: bytes) -> list[bytes]:
+    """Return the bytes of the elements of an array that are MessagePack themselves.
+
+    Raises:
+        CorruptStateError: not an array.
+    """
+    try:
+        return [bytes(item) for item in _RAW.decode(data)]
+    except msgspec.MsgspecError as error:
+        msg = f"elements of a list cannot be read: {error}; length={len(data)}"
+        raise CorruptStateError(msg) from error
+
+
 class FramedElements(Generic[T]):
     """Elements of any codec, each in a MessagePack ``bin``."""
 
@@ -161,7 +180,7 @@ class FramedElements(Generic[T]):
 
     def item(self, value: T) -> bytes:
         """Return the framed bytes of an element."""
-        return _ENCODER.encode(self._serialize(value))
+        return frame(self._serialize(value))
 
     def elements(self, data: bytes) -> list[T]:
         """Return the elements of an array."""

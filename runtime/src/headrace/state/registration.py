@@ -6,16 +6,45 @@ is not declared is refused by name or dropped, never kept without a word.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.errors import IncompatibleStateError, InvalidProgramError
+from headrace.serialization.compatibility import Verdict, of_value
 from headrace.state.schemas import build_schema, check_state, refuse_undeclared, undeclared
 
 if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import StateSchema
     from headrace.ids import OperatorUid
+    from headrace.serialization.compatibility import Compatibility
     from headrace.state.access import StateTraits
     from headrace.state.schemas import StateFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The state was declared before, in the same way."""
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """The state is new to the program; what is stored of it, if anything, can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """The state is new to the program, and its stored rows must be rewritten.
+
+    Attributes:
+        stored: snapshot of the rows' format.
+        found: what changed.
+    """
+
+    stored: dict[str, object]
+    found: Compatibility
+
+
+Declared = Known | New | Migrate
 
 
 class Registration:
@@ -32,8 +61,8 @@ class Registration:
         self._declared: dict[str, StateSchema] = {}
         self._traits: dict[str, StateTraits] = {}
 
-    def declare(self, name: str, kind: str, rows: StateFormat, traits: StateTraits) -> bool:
-        """Take note of a declaration; return whether it is new.
+    def declare(self, name: str, kind: str, rows: StateFormat, traits: StateTraits) -> Declared:
+        """Take note of a declaration; return what is to be done about it.
 
         Raises:
             InvalidProgramError: it has no name.
@@ -45,21 +74,26 @@ class Registration:
         schema = build_schema(name, kind, rows, namespaced=traits.namespaced)
         known = self._declared.get(name)
         if known is not None:
-            reason = None if known.serializer == schema.serializer else "declared twice"
-            check_state(known, schema, reason, self._uid)
+            same = known.serializer == schema.serializer
+            verdict = Verdict.AS_IS if same else Verdict.INCOMPATIBLE
+            check_state(known, schema, of_value(verdict, "", "", "declared twice"), self._uid)
             if traits != self._traits[name]:
                 msg = (
                     "a state was declared twice with different expiry, declare it once; "
                     f"operator={self._uid} state={name}"
                 )
                 raise IncompatibleStateError(msg)
-            return False
+            return Known()
+        outcome: Declared = New()
         stored = self._restored.get(name)
         if stored is not None:
-            check_state(stored, schema, rows.incompatibility(stored.serializer), self._uid)
+            found = rows.compatibility(stored.serializer)
+            check_state(stored, schema, found, self._uid)
+            if found.verdict is Verdict.AFTER_MIGRATION:
+                outcome = Migrate(stored.serializer, found)
         self._declared[name] = schema
         self._traits[name] = traits
-        return True
+        return outcome
 
     def settle(self, *, allow_non_restored_state: bool) -> list[str]:
         """Return the restored states to drop, because the program does not declare them.

@@ -5,19 +5,29 @@ Pure decisions; `headrace.state.backend` executes them.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.checkpoint.protocol.types import StateSchema
 from headrace.errors import IncompatibleStateError
-from headrace.serialization.compatibility import format_type
+from headrace.serialization.compatibility import (
+    Compatibility,
+    Verdict,
+    of_parts,
+    of_value,
+)
+from headrace.serialization.described import format_type
+from headrace.serialization.values import PICKLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from headrace.ids import OperatorUid
     from headrace.serialization.serializer import TypeSerializer
-    from headrace.state.contract import RestoreSource
+    from headrace.state.contract import StoredTypes
+
+log = logging.getLogger(__name__)
 
 VALUE: Final = "value"
 LIST: Final = "list"
@@ -35,14 +45,21 @@ TIMERS_CODEC: Final = "timers/1"
 
 
 class StateFormat(Protocol):
-    """What a state's rows hold; every `TypeSerializer` is one."""
+    """What the values of a state's rows hold; every `TypeSerializer` is one."""
 
     def snapshot(self) -> dict[str, object]:
         """Return a JSON-able description."""
         ...
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why rows of snapshot ``stored`` cannot be read, or None."""
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of rows of snapshot ``stored``."""
+        ...
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Return the function a stored value -> a value of this format.
+
+        Of lists an element's bytes (`headrace.state.migration`).
+        """
         ...
 
 
@@ -56,11 +73,15 @@ class ListFormat:
         """Return codec and the elements' snapshot."""
         return {"codec": LIST_CODEC, "element": self.element.snapshot()}
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why stored lists cannot be read, or None."""
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of stored lists."""
         if stored.get("codec") != LIST_CODEC:
-            return f"the codecs differ; stored={stored.get('codec')} declared={LIST_CODEC}"
-        return _part("element", self.element, stored)
+            return other_codec(stored, LIST_CODEC)
+        return of_parts([_part("element", self.element, stored)])
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Return the function of an element's bytes."""
+        return self.element.migration(stored_part(stored, "element"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +95,15 @@ class MapFormat:
         """Return codec and the snapshots of keys and values."""
         return {"codec": MAP_CODEC, "key": self.key.snapshot(), "value": self.value.snapshot()}
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why stored maps cannot be read, or None."""
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of stored maps; their keys never migrate."""
         if stored.get("codec") != MAP_CODEC:
-            return f"the codecs differ; stored={stored.get('codec')} declared={MAP_CODEC}"
-        return _part("key", self.key, stored) or _part("value", self.value, stored)
+            return other_codec(stored, MAP_CODEC)
+        return of_parts([_part("key", self.key, stored), _part("value", self.value, stored)])
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Return the function of an entry's value."""
+        return self.value.migration(stored_part(stored, "value"))
 
 
 class TimerFormat:
@@ -88,18 +113,39 @@ class TimerFormat:
         """Return the codec."""
         return {"codec": TIMERS_CODEC}
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why stored timers cannot be read, or None."""
-        codec = stored.get("codec")
-        return None if codec == TIMERS_CODEC else f"the codecs differ; stored={codec}"
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return that timers stay timers."""
+        if stored.get("codec") != TIMERS_CODEC:
+            return other_codec(stored, TIMERS_CODEC)
+        return of_value(Verdict.AS_IS, TIMERS_CODEC, TIMERS_CODEC)
+
+    def migration(self, _stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Timers have no values."""
+        return lambda value: value
 
 
-def _part(name: str, declared: StateFormat, stored: dict[str, object]) -> str | None:
+def other_codec(stored: dict[str, object], declared: str) -> Compatibility:
+    """Return that rows of another codec cannot be read."""
+    codec = stored.get("codec")
+    note = f"the codecs differ; stored={codec} declared={declared}"
+    return of_value(Verdict.INCOMPATIBLE, str(codec), declared, note)
+
+
+def stored_part(stored: dict[str, object], name: str) -> dict[str, object]:
+    """Return the snapshot of a part of a stored format.
+
+    Raises:
+        IncompatibleStateError: there is none; a newer release wrote it.
+    """
     part = stored.get(name)
-    if not isinstance(part, dict):
-        return f"the stored type of each {name} is not understood; stored={part!r}"
-    reason = declared.incompatibility(part)
-    return None if reason is None else f"{name}: {reason}"
+    if isinstance(part, dict):
+        return part
+    msg = f"the stored type of each {name} is not understood; stored={part!r}"
+    raise IncompatibleStateError(msg)
+
+
+def _part(name: str, declared: StateFormat, stored: dict[str, object]) -> tuple[str, Compatibility]:
+    return name, declared.compatibility(stored_part(stored, name))
 
 
 def build_schema(name: str, kind: str, rows: StateFormat, *, namespaced: bool) -> StateSchema:
@@ -108,7 +154,18 @@ def build_schema(name: str, kind: str, rows: StateFormat, *, namespaced: bool) -
     return StateSchema(name, kind, snapshot | {"namespace": WINDOWS} if namespaced else snapshot)
 
 
-def merge_schemas(sources: Iterable[RestoreSource], uid: OperatorUid) -> dict[str, StateSchema]:
+def warn_of_pickles(name: str, rows: StateFormat, uid: str) -> None:
+    """Say once, when a state is registered, what it costs that its type was not declared (B34)."""
+    if f'"codec": "{PICKLE}"' in format_type(rows.snapshot()):
+        log.warning(
+            "state is pickled: slower, unreadable without the program, and lost when a class in it "
+            "moves; declare its type operator=%s state=%s",
+            uid,
+            name,
+        )
+
+
+def merge_schemas(sources: Iterable[StoredTypes], uid: OperatorUid) -> dict[str, StateSchema]:
     """Return the states of all sources of one operator by name.
 
     A slot registers a state when its program first asks for it, so a source may lack one.
@@ -131,7 +188,7 @@ def merge_schemas(sources: Iterable[RestoreSource], uid: OperatorUid) -> dict[st
 
 
 def check_key_type(
-    sources: Iterable[RestoreSource], keys: TypeSerializer[object], uid: OperatorUid
+    sources: Iterable[StoredTypes], keys: TypeSerializer[object], uid: OperatorUid
 ) -> None:
     """Assert that keys of the sources are found under the program's key type.
 
@@ -139,28 +196,31 @@ def check_key_type(
         IncompatibleStateError: they are not.
     """
     for source in sources:
-        reason = keys.incompatibility(source.key_serializer)
-        if reason is not None:
+        found = keys.compatibility(source.key_serializer)
+        if found.verdict is not Verdict.AS_IS:
             msg = (
-                f"the key type changed, restore with the old one or start without state: {reason}; "
-                f"operator={uid} stored={format_type(source.key_serializer)} "
+                "the key type changed, restore with the old one or start without state: "
+                f"{found.reason}; operator={uid} stored={format_type(source.key_serializer)} "
                 f"declared={format_type(keys.snapshot())}"
             )
             raise IncompatibleStateError(msg)
 
 
-def check_state(stored: StateSchema, declared: StateSchema, reason: str | None, uid: str) -> None:
-    """Assert that a restored state can be read as it is now declared.
+def check_state(stored: StateSchema, declared: StateSchema, found: Compatibility, uid: str) -> None:
+    """Assert that a restored state can be read, or migrated, as it is now declared.
 
     Args:
         stored: from the checkpoint.
         declared: from the program.
-        reason: what the declared serializer says against the stored one.
+        found: what the declared format says against the stored one.
         uid: the operator's uid.
 
     Raises:
-        IncompatibleStateError: it cannot.
+        IncompatibleStateError: it cannot; prints both types field by field.
     """
+    reason = None
+    if found.verdict is Verdict.INCOMPATIBLE:
+        reason = found.reason
     if stored.serializer.get("namespace") != declared.serializer.get("namespace"):
         reason = "the state of keys became one of windows, or the other way round"
     if stored.kind != declared.kind:
@@ -168,8 +228,9 @@ def check_state(stored: StateSchema, declared: StateSchema, reason: str | None, 
     if reason is not None:
         msg = (
             "stored state cannot be read as the program declares it, restore the old declaration "
-            f"or give the new one another name: {reason}; operator={uid} state={stored.name} "
-            f"stored={_text(stored)} declared={_text(declared)}"
+            "or give the new one another name (docs/types.md says what may change): "
+            f"{reason}; operator={uid} state={stored.name} "
+            f"stored={_text(stored)} declared={_text(declared)}\n{found.table()}"
         )
         raise IncompatibleStateError(msg)
 

@@ -16,10 +16,11 @@ import itertools
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from headrace.errors import CorruptStateError
+from headrace.serialization.compatibility import Compatibility, Verdict, of_value
 from headrace.state.rows import parse_sort_time, sort_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from headrace.clock import Clock
     from headrace.serialization.serializer import TypeSerializer
@@ -84,12 +85,24 @@ class StampedSerializer(Generic[T]):
         """Return codec and the value's own snapshot."""
         return {"codec": TTL_CODEC, "value": self._values.snapshot()}
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why stored values cannot be read, or None."""
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of stored values."""
         value = stored.get("value")
         if stored.get("codec") != TTL_CODEC or not isinstance(value, dict):
-            return "time to live was switched on, and the stored values have no time stamps"
-        return self._values.incompatibility(value)
+            note = "time to live was switched on, and the stored values have no time stamps"
+            return of_value(Verdict.INCOMPATIBLE, str(stored.get("codec")), TTL_CODEC, note)
+        return self._values.compatibility(value)
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Return the function that keeps the stamp and migrates the value behind it."""
+        of_value_bytes = self._values.migration(cast("dict[str, object]", stored["value"]))
+
+        def migrate(data: bytes) -> bytes:
+            if len(data) == STAMP_BYTES:
+                return data
+            return data[:STAMP_BYTES] + of_value_bytes(data[STAMP_BYTES:])
+
+        return migrate
 
 
 def stamp_of(data: bytes) -> int:

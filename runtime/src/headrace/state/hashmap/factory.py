@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import CorruptStateError
-from headrace.state.backend import CachedStateBackend
+from headrace.state.backend import open_backend
 from headrace.state.hashmap.row_file import SUFFIX, read_row_file
 from headrace.state.hashmap.storage import HashmapStorage
 from headrace.state.options import check_known, object_cache_bytes
@@ -14,9 +14,12 @@ from headrace.state.schemas import check_key_type, merge_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from headrace.keygroups import KeyGroupRange
-    from headrace.state.contract import BackendConfig, RestoreSource
+    from headrace.state.backend import CachedStateBackend
+    from headrace.state.contract import BackendConfig, RestoreSource, StoredTypes
+    from headrace.state.storage import StateStorage
 
 
 class HashmapBackendFactory:
@@ -26,17 +29,33 @@ class HashmapBackendFactory:
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]
     ) -> CachedStateBackend:
         """Open a backend; see the protocol. All rows are read into memory."""
+        return self.open_prepared(config, self.prepare(config, sources), sources)
+
+    def prepare(
+        self, config: BackendConfig[object], sources: Sequence[RestoreSource]
+    ) -> StateStorage:
+        """Read the rows of a backend into memory; see the protocol."""
         check_key_type(sources, config.key_serializer, config.operator_uid)
-        schemas = merge_schemas(sources, config.operator_uid)
+        merge_schemas(sources, config.operator_uid)
         check_known(config.options)
         cache_bytes = object_cache_bytes(config.options, config.managed_memory_bytes)
-        rows_bytes = config.managed_memory_bytes - cache_bytes
-        storage = HashmapStorage(rows_bytes, config.operator_uid)
+        storage = HashmapStorage(config.managed_memory_bytes - cache_bytes, config.operator_uid)
         for source in sources:
             kept = source.key_group_range.intersection(config.key_group_range)
             if kept is not None:
                 _read(source, kept, storage)
-        return CachedStateBackend(config, storage, schemas, cache_bytes)
+        return storage
+
+    def open_prepared(
+        self,
+        config: BackendConfig[object],
+        storage: StateStorage,
+        stored: Sequence[StoredTypes],
+        changes: Sequence[Path] = (),
+    ) -> CachedStateBackend:
+        """Open a backend over prepared rows; see the protocol."""
+        cache_bytes = object_cache_bytes(config.options, config.managed_memory_bytes)
+        return open_backend(config, storage, stored, changes, cache_bytes)
 
 
 def _read(source: RestoreSource, kept: KeyGroupRange, storage: HashmapStorage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import InternalError
-from headrace.state.backend import CachedStateBackend
+from headrace.state.backend import open_backend
 from headrace.state.rocksdb.options import DatabaseOptions
 from headrace.state.rocksdb.restore import open_storage
 from headrace.state.rocksdb.settings import parse_settings
@@ -13,8 +13,11 @@ from headrace.state.schemas import check_key_type, merge_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from headrace.state.contract import BackendConfig, RestoreSource
+    from headrace.state.backend import CachedStateBackend
+    from headrace.state.contract import BackendConfig, RestoreSource, StoredTypes
+    from headrace.state.storage import StateStorage
 
 
 class RocksDBBackendFactory:
@@ -24,12 +27,28 @@ class RocksDBBackendFactory:
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]
     ) -> CachedStateBackend:
         """Open a backend; see the protocol."""
+        return self.open_prepared(config, self.prepare(config, sources), sources)
+
+    def prepare(
+        self, config: BackendConfig[object], sources: Sequence[RestoreSource]
+    ) -> StateStorage:
+        """Build the database of a backend; see the protocol."""
         settings = parse_settings(config.options, config.managed_memory_bytes)
         check_key_type(sources, config.key_serializer, config.operator_uid)
-        schemas = merge_schemas(sources, config.operator_uid)
+        merge_schemas(sources, config.operator_uid)
         if config.directory.exists() and any(config.directory.iterdir()):
             msg = f"a backend needs an empty directory; directory={config.directory}"
             raise InternalError(msg)
         options = DatabaseOptions(settings)
-        storage = open_storage(config.directory, options, config.key_group_range, sources)
-        return CachedStateBackend(config, storage, schemas, settings.object_cache_bytes)
+        return open_storage(config.directory, options, config.key_group_range, sources)
+
+    def open_prepared(
+        self,
+        config: BackendConfig[object],
+        storage: StateStorage,
+        stored: Sequence[StoredTypes],
+        changes: Sequence[Path] = (),
+    ) -> CachedStateBackend:
+        """Open a backend over a prepared database; see the protocol."""
+        settings = parse_settings(config.options, config.managed_memory_bytes)
+        return open_backend(config, storage, stored, changes, settings.object_cache_bytes)

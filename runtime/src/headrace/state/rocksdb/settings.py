@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from headrace.config.options import state as options
 from headrace.errors import InvalidConfigError
@@ -11,6 +11,10 @@ from headrace.state.options import check_known, object_cache_bytes, read_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from headrace.config.option import Option
+
+T = TypeVar("T")
 
 _BLOCK_CACHE_UNMANAGED: Final = 256 << 20
 """Block cache when memory is not managed and no size is given; Flink's 8 MB is far too small."""
@@ -30,6 +34,11 @@ class RocksDBSettings:
         memtables_bytes: bound of all memtables together, None = no common bound.
         arena_block_bytes: step in which a memtable takes memory.
         bloom_bits: bits a key, None = no filters.
+        partitioned_index: whether indexes and filters are split into blocks.
+        compression: of each level; the last one holds for all further levels.
+        write_rate_bytes_per_s: bound of background writes, None = none.
+        log_directory: of the info logs, None = beside the database.
+        options_factory: ``module:name`` of a function that changes options, None = none.
     """
 
     object_cache_bytes: int
@@ -47,6 +56,55 @@ class RocksDBSettings:
     threads: int
     open_files: int
     bloom_bits: int | None
+    metadata_block_bytes: int
+    partitioned_index: bool
+    compression: tuple[options.Compression, ...]
+    write_batch_bytes: int
+    write_rate_bytes_per_s: int | None
+    log_directory: str | None
+    log_files: int
+    log_file_bytes: int
+    options_factory: str | None
+
+
+_HDD: Final[dict[Option[Any], object]] = {
+    options.THREADS: 4,
+    options.OPEN_FILES: -1,
+    options.COMPACTION_STYLE: options.CompactionStyle.LEVEL,
+    options.DYNAMIC_LEVELS: True,
+}
+
+_PREDEFINED: Final[dict[options.PredefinedOptions, dict[Option[Any], object]]] = {
+    options.PredefinedOptions.DEFAULT: {},
+    options.PredefinedOptions.SPINNING_DISK_OPTIMIZED: _HDD,
+    options.PredefinedOptions.SPINNING_DISK_OPTIMIZED_HIGH_MEM: _HDD
+    | {
+        options.TARGET_FILE_SIZE: 256 << 20,
+        options.LEVEL_BASE_SIZE: 1 << 30,
+        options.WRITE_BUFFER_SIZE: 64 << 20,
+        options.WRITE_BUFFER_MERGE: 3,
+        options.WRITE_BUFFER_COUNT: 4,
+        options.BLOCK_CACHE_SIZE: 256 << 20,
+        options.BLOCK_SIZE: 128 << 10,
+        options.BLOOM_FILTER: True,
+    },
+    options.PredefinedOptions.FLASH_SSD_OPTIMIZED: {options.THREADS: 4, options.OPEN_FILES: -1},
+}
+"""Flink's ``PredefinedOptions``, value for value."""
+
+
+class _Given:
+    """Options that were set, over a predefined set, over defaults."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+        self._predefined = _PREDEFINED[read_option(given, options.PREDEFINED)]
+
+    def read(self, option: Option[T]) -> T:
+        is_set = any(key in self._given for key in option.keys)
+        if not is_set and option in self._predefined:
+            return cast("T", self._predefined[option])
+        return read_option(self._given, option)
 
 
 def parse_settings(given: Mapping[str, str], managed_memory_bytes: int) -> RocksDBSettings:
@@ -66,48 +124,53 @@ def parse_settings(given: Mapping[str, str], managed_memory_bytes: int) -> Rocks
     """
     check_known(given)
     _check_settable(given)
+    read = _Given(given).read
     cache_bytes = object_cache_bytes(given, managed_memory_bytes)
-    fixed = read_option(given, options.FIXED_PER_SLOT)
+    fixed = read(options.FIXED_PER_SLOT)
     native = managed_memory_bytes - cache_bytes if fixed is None else fixed
-    write_buffer_bytes = read_option(given, options.WRITE_BUFFER_SIZE)
-    if read_option(given, options.MANAGED):
-        ratio = read_option(given, options.WRITE_BUFFER_RATIO)
+    write_buffer_bytes = read(options.WRITE_BUFFER_SIZE)
+    if read(options.MANAGED):
+        ratio = read(options.WRITE_BUFFER_RATIO)
         block_cache = int(native * (3 - ratio) / 3)
         memtables = int(native * 2 * ratio / 3)
         # A memtable that takes large steps would pass the common bound almost empty (FLINK-19710).
         arena = min(write_buffer_bytes, memtables) // _ARENA_PARTS
     else:
-        block_cache = read_option(given, options.BLOCK_CACHE_SIZE) or _BLOCK_CACHE_UNMANAGED
+        block_cache = read(options.BLOCK_CACHE_SIZE) or _BLOCK_CACHE_UNMANAGED
         memtables = None
         arena = write_buffer_bytes // _ARENA_PARTS
-    style = read_option(given, options.COMPACTION_STYLE)
-    bloom_bits: float = read_option(given, options.BLOOM_BITS)
+    style = read(options.COMPACTION_STYLE)
+    bloom_bits: float = read(options.BLOOM_BITS)
     return RocksDBSettings(
         object_cache_bytes=cache_bytes,
         block_cache_bytes=block_cache,
         memtables_bytes=memtables,
         arena_block_bytes=max(4096, min(1 << 20, arena)),
-        block_bytes=read_option(given, options.BLOCK_SIZE),
+        block_bytes=read(options.BLOCK_SIZE),
         write_buffer_bytes=write_buffer_bytes,
-        write_buffers=read_option(given, options.WRITE_BUFFER_COUNT),
-        write_buffers_to_merge=read_option(given, options.WRITE_BUFFER_MERGE),
+        write_buffers=read(options.WRITE_BUFFER_COUNT),
+        write_buffers_to_merge=read(options.WRITE_BUFFER_MERGE),
         universal_compaction=style is options.CompactionStyle.UNIVERSAL,
-        target_file_bytes=read_option(given, options.TARGET_FILE_SIZE),
-        level_base_bytes=read_option(given, options.LEVEL_BASE_SIZE),
-        dynamic_levels=read_option(given, options.DYNAMIC_LEVELS),
-        threads=read_option(given, options.THREADS),
-        open_files=read_option(given, options.OPEN_FILES),
-        bloom_bits=round(bloom_bits) if read_option(given, options.BLOOM_FILTER) else None,
+        target_file_bytes=read(options.TARGET_FILE_SIZE),
+        level_base_bytes=read(options.LEVEL_BASE_SIZE),
+        dynamic_levels=read(options.DYNAMIC_LEVELS),
+        threads=read(options.THREADS),
+        open_files=read(options.OPEN_FILES),
+        bloom_bits=round(bloom_bits) if read(options.BLOOM_FILTER) else None,
+        metadata_block_bytes=read(options.METADATA_BLOCK_SIZE),
+        partitioned_index=read(options.PARTITIONED_INDEX),
+        compression=read(options.COMPRESSION),
+        write_batch_bytes=read(options.WRITE_BATCH_SIZE),
+        write_rate_bytes_per_s=read(options.WRITE_RATE),
+        log_directory=read(options.LOG_DIRECTORY),
+        log_files=read(options.LOG_FILES),
+        log_file_bytes=read(options.LOG_FILE_SIZE),
+        options_factory=read(options.OPTIONS_FACTORY),
     )
 
 
 def _check_settable(given: Mapping[str, str]) -> None:
-    if read_option(given, options.HIGH_PRIORITY_RATIO) != options.HIGH_PRIORITY_RATIO.default:
-        raise _cannot_set(options.HIGH_PRIORITY_RATIO.key)
-    if read_option(given, options.LOG_LEVEL) is not options.LOG_LEVEL.default:
-        raise _cannot_set(options.LOG_LEVEL.key)
-
-
-def _cannot_set(key: str) -> InvalidConfigError:
-    msg = f"RocksDB's Python binding cannot set this option, remove it; key={key}"
-    return InvalidConfigError(msg)
+    for option in (options.HIGH_PRIORITY_RATIO, options.LOG_LEVEL, options.BLOOM_BLOCKS):
+        if read_option(given, option) != option.default:
+            msg = f"RocksDB's Python binding cannot set this option, remove it; key={option.key}"
+            raise InvalidConfigError(msg)
