@@ -84,12 +84,18 @@ def checkpoint(
         "created_ms": 1_700_000_000_000 + checkpoint_id,
         "parallelism": len(slots),
         "max_parallelism": MAX_PARALLELISM,
-        "source": SourcePosition(Epoch(checkpoint_id * 10), "{}", {}, {}, {}),
+        "source": position(Epoch(checkpoint_id * 10)),
         "watermark_ms": None,
         "operators": [OperatorRecord(UID, "count", stateful=True, uid_is_generated=False)],
         "slots": slots,
     }
     return CheckpointMetadata(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def position(epoch: Epoch) -> SourcePosition:
+    """Return the position of one source after an epoch; its offset is the epoch's number."""
+    log = f'v1\n{{}}\n{{"topic":{{"0":{epoch}}}}}'
+    return SourcePosition(epoch, "{}", {}, {str(epoch): log}, {str(epoch): "v1\n{}"})
 
 
 def local_snapshot(directory: Path, files: dict[str, bytes]) -> LocalSnapshot:

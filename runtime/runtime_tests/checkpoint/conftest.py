@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from headrace.checkpoint.storage import ObjectStore, open_store
 from headrace.checkpoint.transfer import TransferPool
-from headrace.testing.object_store import MemoryStore
+from headrace.testing.object_store import MemoryBucket, MemoryStore
 
 BUCKET = "checkpoints"
 
@@ -68,6 +69,29 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
         return open_store((tmp_path / "with space" / "checkpoints").as_uri(), {})
     options = request.getfixturevalue("s3_options")
     return open_store(f"s3://{BUCKET}/{uuid.uuid4().hex}/job", options)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A storage that several directories lie in."""
+
+    uri: str
+    open: Callable[[str], ObjectStore]
+
+
+@pytest.fixture(
+    params=["memory", "file", pytest.param("s3", marks=pytest.mark.integration)],
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty place of each kind."""
+    if request.param == "memory":
+        bucket = MemoryBucket()
+        return Place(f"{bucket.uri}/place", bucket.open)
+    if request.param == "file":
+        return Place((tmp_path / "with space").as_uri(), lambda uri: open_store(uri, {}))
+    options = request.getfixturevalue("s3_options")
+    uri = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    return Place(uri, lambda uri: open_store(uri, options))
 
 
 @pytest.fixture

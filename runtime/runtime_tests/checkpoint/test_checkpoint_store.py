@@ -7,8 +7,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from headrace.checkpoint.held import HeldCheckpoints
 from headrace.checkpoint.protocol import paths
-from headrace.checkpoint.protocol.types import CheckpointMetadata, FileHandle
+from headrace.checkpoint.protocol.types import (
+    CheckpointMetadata,
+    FileHandle,
+    encode_metadata,
+)
 from headrace.checkpoint.storage import ObjectStore
 from headrace.checkpoint.store import ObjectCheckpointStore
 from headrace.clock import SystemClock
@@ -35,10 +40,10 @@ from runtime_tests.checkpoint.builders import (
 class Coordinator:
     """A coordinator life that has claimed its generation."""
 
-    def __init__(self, storage: ObjectStore) -> None:
+    def __init__(self, storage: ObjectStore, held: HeldCheckpoints | None = None) -> None:
         self.storage = storage
         self.store = ObjectCheckpointStore(
-            storage, JOB_ID, SystemClock(), open_elsewhere=lambda _: storage
+            storage, JOB_ID, SystemClock(), open_elsewhere=lambda _: storage, held=held
         )
         self.claimed = self.store.claim_generation()
         self.files: dict[str, FileHandle] = {}
@@ -338,6 +343,40 @@ def test_shared_files_live_as_long_as_a_retained_checkpoint_refers_to_them(
     assert names(store, "chk-") == ["chk-3/_metadata", "chk-4/_metadata"]
 
 
+def test_a_held_checkpoint_keeps_its_files_until_it_is_released(bucket: MemoryBucket) -> None:
+    """A savepoint is copied from chk-1 while the job goes on and fails over (D10, T5)."""
+    held = HeldCheckpoints()
+    first = Coordinator(MemoryStore(bucket=bucket), held)
+    first.write(1, "A.sst")
+    first.publish(1)
+    held.hold(CheckpointId(1))
+    first.forget("A.sst")
+    first.write(2, "B.sst")
+    first.publish(2)
+    assert 0 == first.store.subsume(1)
+
+    second = Coordinator(MemoryStore(bucket=bucket), held)
+    assert 0 == second.store.clean_orphans()
+    second.publish(3)
+    assert 1 == second.store.subsume(1), "chk-2 goes, chk-1 stays"
+    assert ["chk-1/_metadata", "chk-3/_metadata"] == names(second.storage, "chk-")
+    assert ["A.sst", "B.sst"] == [name[-5:] for name in names(second.storage, "shared/")]
+
+    held.release(CheckpointId(1))
+    assert 2 == second.store.subsume(1)
+    assert ["B.sst"] == [name[-5:] for name in names(second.storage, "shared/")]
+
+
+def test_a_checkpoint_is_held_as_long_as_anybody_holds_it() -> None:
+    held = HeldCheckpoints()
+    for _ in range(2):
+        held.hold(CheckpointId(1))
+    held.release(CheckpointId(1))
+    assert {1} == held.numbers()
+    held.release(CheckpointId(1))
+    assert set() == held.numbers()
+
+
 def test_subsuming_counts_checkpoints_of_earlier_generations(new_coordinator: Factory) -> None:
     first = new_coordinator()
     first.write(1, "A.sst")
@@ -512,39 +551,51 @@ def test_listed_checkpoints_are_those_of_the_line_newest_first(new_coordinator: 
     ) == (100, 10, 1.5)
 
 
-def _reader(jobs: dict[str, ObjectStore]) -> ObjectCheckpointStore:
-    own = MemoryStore()
-    return ObjectCheckpointStore(own, JOB_ID, SystemClock(), open_elsewhere=lambda uri: jobs[uri])
+def _read(bucket: MemoryBucket, uri: str) -> CheckpointMetadata:
+    """Read a checkpoint in the eyes of another job."""
+    reader = ObjectCheckpointStore(MemoryStore(), JOB_ID, SystemClock(), open_elsewhere=bucket.open)
+    return reader.read_checkpoint(uri)
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/_metadata"])
 def test_a_checkpoint_of_another_job_is_read_by_its_uri_with_absolute_files(
-    new_coordinator: Factory, suffix: str
+    new_coordinator: Factory, bucket: MemoryBucket, suffix: str
 ) -> None:
     job = new_coordinator()
     job.write(4, "A.sst")
     job.publish(4)
-    reader = _reader({"s3://bucket/other-job": job.storage})
-    metadata = reader.read_checkpoint(f"s3://bucket/other-job/chk-4{suffix}")
+    metadata = _read(bucket, f"memory://test/chk-4{suffix}")
     assert [f.path for f in metadata.slots[0].keyed[0].files] == [
-        "s3://bucket/other-job/shared/g1-c4-u4-A.sst"
+        "memory://test/shared/g1-c4-u4-A.sst"
     ]
 
 
-def test_a_path_without_a_complete_checkpoint_is_refused(new_coordinator: Factory) -> None:
-    reader = _reader({"s3://bucket/job": new_coordinator().storage})
-    with pytest.raises(NoRestorableStateError, match="s3://bucket/job/chk-3"):
-        reader.read_checkpoint("s3://bucket/job/chk-3")
+def test_a_path_without_a_complete_checkpoint_is_refused(
+    new_coordinator: Factory, bucket: MemoryBucket
+) -> None:
+    new_coordinator()
+    with pytest.raises(NoRestorableStateError, match="memory://test/chk-3"):
+        _read(bucket, "memory://test/chk-3")
 
 
-def test_a_checkpoint_read_by_path_has_all_its_files(new_coordinator: Factory) -> None:
+def test_a_checkpoint_read_by_path_has_all_its_files(
+    new_coordinator: Factory, bucket: MemoryBucket
+) -> None:
     job = new_coordinator()
     job.write(1, "A.sst")
     job.publish(1)
     job.storage.delete([job.files["A.sst"].path])
-    reader = _reader({"s3://bucket/job": job.storage})
-    with pytest.raises(CorruptStateError, match=r"A\.sst size=missing"):
-        reader.read_checkpoint("s3://bucket/job/chk-1")
+    with pytest.raises(CorruptStateError, match=r"chk-1 wrong_files=1 .*A\.sst size=missing"):
+        _read(bucket, "memory://test/chk-1")
+
+
+def test_metadata_of_an_unknown_kind_is_refused_by_name(
+    new_coordinator: Factory, bucket: MemoryBucket
+) -> None:
+    metadata = msgspec.structs.replace(checkpoint(1), kind="snapshot")
+    new_coordinator().storage.put("chk-1/_metadata", encode_metadata(metadata))
+    with pytest.raises(CorruptStateError, match="kind='snapshot'"):
+        _read(bucket, "memory://test/chk-1")
 
 
 def test_a_job_that_starts_from_another_jobs_checkpoint_goes_on_above_its_number(

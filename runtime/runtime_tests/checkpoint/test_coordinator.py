@@ -38,8 +38,10 @@ class Job:
         self.slots = [SlotIndex(i) for i in range(slots)]
         self.restart(generation=1, next_id=next_id, now_ms=0, restored=False)
 
-    def restart(self, *, generation: int, next_id: int, now_ms: int, restored: bool) -> None:
-        self.coordinator.start_generation(
+    def restart(
+        self, *, generation: int, next_id: int, now_ms: int, restored: bool
+    ) -> list[Decision]:
+        return self.coordinator.start_generation(
             Generation(generation),
             next_checkpoint_id=CheckpointId(next_id),
             parallelism=len(self.slots),

@@ -11,14 +11,17 @@ from headrace.checkpoint.coordinator import CheckpointCoordinator, CheckpointPha
 from headrace.checkpoint.decisions import (
     AbortCheckpoint,
     CompleteCheckpoint,
+    CopySavepoint,
     Decision,
     FailJob,
+    FailSavepoints,
+    OutputCommitted,
     PublishCheckpoint,
     ResumeEpochs,
     TriggerCheckpoint,
 )
 from headrace.checkpoint.settings import CheckpointSettings
-from headrace.ids import CheckpointId, Epoch, Generation, SlotIndex
+from headrace.ids import CheckpointId, Epoch, Generation, SlotIndex, TriggerId
 from runtime_tests.checkpoint.builders import slot_snapshot
 
 SLOTS = 3
@@ -38,24 +41,33 @@ class CoordinatorMachine(RuleBasedStateMachine):
             CheckpointSettings(INTERVAL_MS, PAUSE_MS, TIMEOUT_MS, TOLERATED), root_uri="memory://x"
         )
         self.numbers: list[int] = []
+        self.waiting: list[str] = []
+        self.begun: dict[int, list[str]] = {}
+        self.requested = 0
         self.start_generation()
 
     def start_generation(self) -> None:
         self.generation += 1
+        self.committed: dict[int, set[int]] = {}
         self.current: int | None = None
         self.held = False
         self.acked: set[int] = set()
         self.publishing = False
         self.failures = 0
-        self.ended_ms = -PAUSE_MS
+        self.ended_ms = self.now_ms - PAUSE_MS
+        self.triggered_ms = self.now_ms
+        self.counts = False
         self.forced = self.current_forced = False
-        self.coordinator.start_generation(
+        decisions = self.coordinator.start_generation(
             Generation(self.generation),
             next_checkpoint_id=CheckpointId(1),
             parallelism=SLOTS,
             restored=False,
             now=self.now(),
         )
+        failed = [t for d in decisions if isinstance(d, FailSavepoints) for t in d.trigger_ids]
+        assert sorted(failed) == sorted(t for begun in self.begun.values() for t in begun)
+        self.begun = {}
 
     def now(self) -> Instant:
         return Instant(self.now_ms, self.now_ms)
@@ -63,18 +75,24 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def number(self) -> CheckpointId:
         return CheckpointId(self.current or 0)
 
-    def follow(self, decisions: list[Decision]) -> None:
+    def follow(self, decisions: list[Decision]) -> None:  # noqa: C901 - one case a decision
         for decision in decisions:
             match decision:
                 case TriggerCheckpoint(n, epoch, forced):
-                    assert forced == self.forced
+                    assert forced == (self.forced or bool(self.waiting))
                     assert self.current is None
                     assert self.numbers == [] or n > self.numbers[-1]
                     assert epoch == self.epoch
-                    assert self.forced or self.now_ms - self.ended_ms >= PAUSE_MS
+                    due = self.now_ms - self.triggered_ms >= INTERVAL_MS
+                    due = due and self.now_ms - self.ended_ms >= PAUSE_MS
+                    assert forced or due
+                    self.counts = self.forced or due
+                    self.triggered_ms = self.now_ms
                     self.numbers.append(n)
                     self.current, self.held, self.acked = n, True, set()
-                    self.current_forced, self.forced = forced, False
+                    self.current_forced, self.forced = self.forced, False
+                    if self.waiting:
+                        self.begun[n], self.waiting = self.waiting, []
                 case ResumeEpochs(n):
                     assert self.held
                     assert n == self.numbers[-1]
@@ -84,11 +102,20 @@ class CoordinatorMachine(RuleBasedStateMachine):
                     assert not self.held
                     assert self.acked == set(range(SLOTS)) == {s.slot for s in snapshots}
                     self.publishing = True
-                case CompleteCheckpoint(n):
+                case CompleteCheckpoint(n, held):
                     assert n == self.current
                     assert self.publishing
+                    assert held == (n in self.begun)
                     self.failures = 0
+                    self.committed[n] = set()
                     self.end()
+                case OutputCommitted(n):
+                    assert self.committed.pop(n) == set(range(SLOTS))
+                case CopySavepoint(n, trigger_ids):
+                    assert n not in self.committed
+                    assert self.begun.pop(n) == list(trigger_ids)
+                case FailSavepoints(trigger_ids):
+                    assert self.begun.pop(self.numbers[-1]) == list(trigger_ids)
                 case AbortCheckpoint(n):
                     assert n == self.current
                     self.forced = self.forced or self.current_forced
@@ -101,11 +128,29 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def end(self) -> None:
         self.current, self.publishing, self.ended_ms = None, False, self.now_ms
 
+    def count_failure(self, decisions: list[Decision]) -> None:
+        self.failures += self.counts and any(isinstance(d, AbortCheckpoint) for d in decisions)
+
+    @rule()
+    def a_savepoint_is_requested(self) -> None:
+        self.requested += 1
+        self.waiting.append(f"{self.requested:032x}")
+        self.coordinator.request_savepoint(TriggerId(self.waiting[-1]))
+
+    @precondition(lambda self: self.committed)
+    @rule(slot=st.integers(0, SLOTS - 1), data=st.data())
+    def a_slot_committed(self, slot: int, data: st.DataObject) -> None:
+        upto = data.draw(st.sampled_from(sorted(self.committed)))
+        for n, slots in self.committed.items():
+            if n <= upto:
+                slots.add(slot)
+        self.follow(self.coordinator.slot_committed(SlotIndex(slot), CheckpointId(upto)))
+
     @rule(elapsed_ms=st.integers(0, 200))
     def time_passes(self, elapsed_ms: int) -> None:
         self.now_ms += elapsed_ms
         decisions = self.coordinator.tick(self.now())
-        self.failures += any(isinstance(d, AbortCheckpoint) for d in decisions)
+        self.count_failure(decisions)
         self.follow(decisions)
 
     @precondition(lambda self: not self.held)
@@ -135,7 +180,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(slot=st.integers(0, SLOTS - 1))
     def a_slot_declined(self, slot: int) -> None:
         decisions = self.coordinator.slot_declined(SlotIndex(slot), self.number(), "x", self.now())
-        self.failures += any(isinstance(d, AbortCheckpoint) for d in decisions)
+        self.count_failure(decisions)
         self.follow(decisions)
 
     @precondition(lambda self: self.publishing)
@@ -145,10 +190,11 @@ class CoordinatorMachine(RuleBasedStateMachine):
         if outcome == "published":
             self.follow(self.coordinator.published(number, self.now()))
         elif outcome == "failed":
-            self.failures += 1
+            self.failures += self.counts
             self.follow(self.coordinator.publish_failed(number, "x", self.now()))
         else:
             self.forced = True
+            self.waiting = [*self.begun.pop(number, []), *self.waiting]
             self.follow(self.coordinator.number_taken(number, self.now()))
 
     @rule()

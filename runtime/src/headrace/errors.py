@@ -15,6 +15,7 @@
     ├── CorruptStateError         fix the data: checksum, size or format does not hold
     ├── IncompatibleStateError    fix the upgrade: stored schema and program do not agree
     ├── NoRestorableStateError    decide: state was expected, none can be read; never start empty
+    ├── SavepointFailedError      ask again: a savepoint could not be made, the job goes on
     ├── SinkCommitError           stop and report: committed output can no longer be published
     ├── EpochAbortedError         fail over: one epoch failed and was abandoned
     ├── LocalStorageError         fail over: the local disk of working state failed or is full
@@ -121,6 +122,12 @@ class NoRestorableStateError(HeadraceError):
     restartable = False
 
 
+class SavepointFailedError(HeadraceError):
+    """A savepoint could not be made; the job is not affected, and it may be asked for again."""
+
+    kind = "SavepointFailed"
+
+
 class SinkCommitError(HeadraceError):
     """Output of a completed checkpoint cannot be published, or it cannot be proved that it was."""
 
@@ -144,6 +151,12 @@ class LocalStorageError(HeadraceError):
     """Working state on local disk cannot be written or read; checkpoints are not affected."""
 
     kind = "LocalStorageFailed"
+
+
+class RescaleFailedError(HeadraceError):
+    """A rescale cannot begin or has failed; the job goes on at its old parallelism."""
+
+    kind = "RescaleFailed"
 
 
 class DriverLostError(HeadraceError):

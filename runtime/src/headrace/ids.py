@@ -39,12 +39,20 @@ AttemptId = NewType("AttemptId", str)
 OperatorUid = NewType("OperatorUid", str)
 """The user's ``uid(...)`` or a generated one; identifies an operator's state for ever."""
 
-_JOB_ID = re.compile(r"[0-9a-f]{32}")
+TriggerId = NewType("TriggerId", str)
+"""One request for a savepoint: 32 lower-case hexadecimal digits, as Flink's TriggerId."""
+
+_HEX_32 = re.compile(r"[0-9a-f]{32}")
 
 
 def new_job_id() -> JobId:
     """Return a fresh random job id."""
     return JobId(uuid.uuid4().hex)
+
+
+def new_trigger_id() -> TriggerId:
+    """Return a fresh random trigger id."""
+    return TriggerId(uuid.uuid4().hex)
 
 
 def new_attempt_id() -> AttemptId:
@@ -58,7 +66,19 @@ def parse_job_id(text: str) -> JobId:
     Raises:
         ValueError: ``text`` is not 32 lower-case hexadecimal digits.
     """
-    if not _JOB_ID.fullmatch(text):
+    if not _HEX_32.fullmatch(text):
         msg = f"a job id is 32 lower-case hexadecimal digits; got={text!r}"
         raise ValueError(msg)
     return JobId(text)
+
+
+def parse_trigger_id(text: str) -> TriggerId:
+    """Return ``text`` as a trigger id.
+
+    Raises:
+        ValueError: ``text`` is not 32 lower-case hexadecimal digits.
+    """
+    if not _HEX_32.fullmatch(text):
+        msg = f"a trigger id is 32 lower-case hexadecimal digits; got={text!r}"
+        raise ValueError(msg)
+    return TriggerId(text)

@@ -11,9 +11,9 @@ again until its spec changes. After any other end (no message, ``CANCELED`` afte
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 CONFIG_DIR: Final = "/etc/headrace"
@@ -136,6 +136,105 @@ class CheckpointSummary(WireModel):
     failure: str | None = None
 
 
+class SavepointFormatType(enum.StrEnum):
+    """How a savepoint is written, in Flink's words."""
+
+    NATIVE = "NATIVE"
+    """Files of the state backend."""
+    CANONICAL = "CANONICAL"
+    """Typed rows that every backend reads."""
+
+
+class RequestModel(WireModel):
+    """Body of a call that changes something: a name that is not known is refused, not skipped."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target_directory: str | None = Field(
+        default=None, validation_alias=AliasChoices("target-directory", "targetDirectory")
+    )
+    """Parent of the savepoint's directory; by default ``execution.checkpointing.savepoint-dir``."""
+    format_type: SavepointFormatType = SavepointFormatType.NATIVE
+    trigger_id: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
+    """The same id means the same savepoint, however often it is sent; by default a random one."""
+
+
+class SavepointRequest(RequestModel):
+    """Body of ``POST /jobs/<id>/savepoints``."""
+
+    cancel_job: Literal[False] = Field(
+        default=False, validation_alias=AliasChoices("cancel-job", "cancelJob")
+    )
+    """Flink's deprecated cancel-with-savepoint: use ``POST /jobs/<id>/stop``."""
+
+
+class StopRequest(RequestModel):
+    """Body of ``POST /jobs/<id>/stop``: a last savepoint, and nothing after it."""
+
+    drain: bool = False
+    """Move event time to its end and fire all timers first: the job will not be continued."""
+
+
+class TriggerAnswer(WireModel):
+    """Answer to a request that takes its time; ask for its outcome by this id."""
+
+    request_id: str = Field(
+        validation_alias=AliasChoices("request-id", "request_id"), serialization_alias="request-id"
+    )
+
+
+class OperationStatus(enum.StrEnum):
+    """Whether an operation has ended, as Flink's asynchronous operations say it."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    """It has ended, well or not: see its outcome."""
+
+
+class OperationStatusBody(WireModel):
+    """Wrapped as Flink wraps it."""
+
+    id: OperationStatus
+
+
+class FailureCause(WireModel):
+    """Why an operation failed, in Flink's shape."""
+
+    kind: str = Field(validation_alias=AliasChoices("class", "kind"), serialization_alias="class")
+    """Stable kind of the error."""
+    message: str = Field(
+        validation_alias=AliasChoices("stack-trace", "message"), serialization_alias="stack-trace"
+    )
+
+
+class SavepointOutcome(WireModel):
+    """How a savepoint ended: with a location or with a cause."""
+
+    location: str | None = None
+    failure_cause: FailureCause | None = Field(
+        default=None,
+        validation_alias=AliasChoices("failure-cause", "failure_cause"),
+        serialization_alias="failure-cause",
+    )
+    checkpoint_id: int | None = None
+    """Number of the checkpoint that it is a copy of."""
+    size_bytes: int = 0
+    key_groups: int = 0
+    parallelism: int = 0
+    offsets: dict[str, str] = {}
+    """Position of each source by its uid, as Spark writes it."""
+    triggered_ms: int = 0
+    completed_ms: int = 0
+
+
+class SavepointAnswer(WireModel):
+    """Body of ``GET /jobs/<id>/savepoints/<trigger id>``."""
+
+    status: OperationStatusBody
+    operation: SavepointOutcome | None = None
+    """None while in progress."""
+
+
 class JobStatus(WireModel):
     """Body of ``GET /jobs/<id>``: what the operator copies into the StreamJob's status."""
 
@@ -155,6 +254,8 @@ class JobStatus(WireModel):
     restored_from: int | None = None
     """Checkpoint that the present generation continued from."""
     last_checkpoint: CheckpointSummary | None = None
+    last_savepoint: str | None = None
+    """Where the last savepoint of this driver lies."""
     last_recovery_s: float | None = None
     """Seconds from the failure to the first epoch after it."""
     watermark_ms: int | None = None
@@ -170,3 +271,5 @@ class TerminationMessage(WireModel):
     state: JobState
     restarts: int = 0
     error: JobError | None = None
+    savepoint: str | None = None
+    """The last savepoint of this driver; a job that was stopped with one ended with it."""

@@ -15,6 +15,13 @@ Phases of checkpoint n (D2; Flink's ``CheckpointCoordinator`` and ``PendingCheck
 
     any       slot_declined, tick past the timeout, publish_failed -> AbortCheckpoint(n) [FailJob]
 
+A savepoint is a checkpoint of which a copy is made when its output is published::
+
+    request_savepoint(t) -> the next barrier takes a checkpoint n, whatever interval and pause say
+    ... as above, then     OutputCommitted(n), CopySavepoint(n, [t])
+    n is given up          AbortCheckpoint(n), FailSavepoints([t])
+    the job fails over     FailSavepoints([t]), unless t still waits for its barrier
+
 The barrier of n is the end of epoch e: everything of epochs <= e and nothing of later ones is in n.
 
 Invariants:
@@ -24,7 +31,9 @@ Invariants:
 - once `PublishCheckpoint` was decided the timeout no longer aborts: whether the checkpoint exists
   is then only known from storage, which has timeouts of its own. A publication that failed counts
   as a failed checkpoint; its output stays pending in the slots and travels with the next one;
-- messages about another checkpoint than the present one are late and ignored.
+- messages about another checkpoint than the present one are late and ignored;
+- every requested savepoint ends in exactly one `CopySavepoint` or `FailSavepoints`. A checkpoint
+  that was taken for savepoints alone is no sign of a sick job: its failure is not counted.
 """
 
 from __future__ import annotations
@@ -37,8 +46,10 @@ from headrace.api.driver import CheckpointSummary
 from headrace.checkpoint.decisions import (
     AbortCheckpoint,
     CompleteCheckpoint,
+    CopySavepoint,
     Decision,
     FailJob,
+    FailSavepoints,
     OutputCommitted,
     PublishCheckpoint,
     ResumeEpochs,
@@ -46,6 +57,7 @@ from headrace.checkpoint.decisions import (
 )
 from headrace.checkpoint.history import CheckpointHistory
 from headrace.checkpoint.protocol.paths import checkpoint_dir
+from headrace.checkpoint.savepoint_requests import SavepointRequests
 from headrace.errors import InternalError
 from headrace.ids import CheckpointId, Epoch, Generation, SlotIndex
 
@@ -53,6 +65,7 @@ if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import SlotSnapshot
     from headrace.checkpoint.settings import CheckpointSettings
     from headrace.clock import Clock
+    from headrace.ids import TriggerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,8 @@ class _Pending:
     checkpoint_id: CheckpointId
     epoch: Epoch
     forced: bool
+    counts: bool
+    """Whether its failure is one of the tolerated ones."""
     triggered: Instant
     phase: CheckpointPhase = CheckpointPhase.SYNC
     synced: set[SlotIndex] = field(default_factory=set)
@@ -109,6 +124,7 @@ class CheckpointCoordinator:
         self._last_trigger_ms = 0
         self._last_end_ms: int | None = None
         self._committing: dict[CheckpointId, set[SlotIndex]] = {}
+        self._savepoints = SavepointRequests()
 
     @property
     def pending_phase(self) -> CheckpointPhase | None:
@@ -128,7 +144,7 @@ class CheckpointCoordinator:
         parallelism: int,
         restored: bool,
         now: Instant,
-    ) -> None:
+    ) -> list[Decision]:
         """Begin a new coordinator life: forget what was in progress, keep history and counters.
 
         The first periodic checkpoint is due one interval from ``now``; failures are counted anew.
@@ -146,13 +162,18 @@ class CheckpointCoordinator:
         self._last_end_ms = None
         if restored:
             self.history.restored()
+        return self._fail_savepoints(self._savepoints.take_all_attached(), "the job failed over")
 
     def force(self) -> None:
         """Ask for a checkpoint at the next barrier, whatever interval and min-pause say.
 
-        For the final checkpoint, manual triggers and savepoints. It waits for the one in progress.
+        For the final checkpoint. It waits for the one in progress.
         """
         self._forced = True
+
+    def request_savepoint(self, trigger_id: TriggerId) -> None:
+        """Ask for a savepoint at the next barrier at which no checkpoint is in progress."""
+        self._savepoints.add(trigger_id)
 
     def epoch_finished(self, epoch: Epoch, now: Instant) -> list[Decision]:
         """Say that a barrier stands: ``epoch`` has ended in all slots and no other has begun.
@@ -160,15 +181,18 @@ class CheckpointCoordinator:
         May be called again for the same epoch while no later one has begun, which is how a final
         checkpoint is awaited when another one was in progress at the last barrier.
         """
-        if self._pending is not None or not (self._forced or self._is_due(now)):
+        counts = self._forced or self._is_due(now)
+        if self._pending is not None or not (counts or self._savepoints.wanted):
             return []
-        pending = _Pending(self._next_id, epoch, self._forced, now)
+        pending = _Pending(self._next_id, epoch, self._forced, counts, now)
+        self._savepoints.attach(pending.checkpoint_id)
         self._next_id = CheckpointId(self._next_id + 1)
         self._pending = pending
         self._forced = False
         self._last_trigger_ms = now.monotonic_ms
         self.history.triggered(self._summary(pending, "IN_PROGRESS"))
-        return [TriggerCheckpoint(pending.checkpoint_id, epoch, pending.forced)]
+        forced = pending.forced or self._savepoints.is_attached(pending.checkpoint_id)
+        return [TriggerCheckpoint(pending.checkpoint_id, epoch, forced)]
 
     def tick(self, now: Instant) -> list[Decision]:
         """Abort the checkpoint in progress when past its timeout; call it every 100 ms or so."""
@@ -236,7 +260,7 @@ class CheckpointCoordinator:
         self._consecutive_failures = 0
         self._committing[checkpoint_id] = set()
         self.history.completed(self._summary(pending, "COMPLETED", ended=now))
-        return [CompleteCheckpoint(checkpoint_id)]
+        return [CompleteCheckpoint(checkpoint_id, self._savepoints.is_attached(checkpoint_id))]
 
     def publish_failed(
         self, checkpoint_id: CheckpointId, reason: str, now: Instant
@@ -253,6 +277,7 @@ class CheckpointCoordinator:
         """
         if self._publishing(checkpoint_id) is None:
             return []
+        self._savepoints.detach(checkpoint_id)
         decisions = self._abort("number was taken by a deposed coordinator", now, counts=False)
         self._forced = True
         return decisions
@@ -267,6 +292,8 @@ class CheckpointCoordinator:
             if slots == self._slots:
                 del self._committing[committing]
                 decisions.append(OutputCommitted(committing))
+                if trigger_ids := self._savepoints.take(committing):
+                    decisions.append(CopySavepoint(committing, trigger_ids))
         return decisions
 
     def _is_due(self, now: Instant) -> bool:
@@ -307,7 +334,8 @@ class CheckpointCoordinator:
         decisions: list[Decision] = [AbortCheckpoint(pending.checkpoint_id, reason)]
         if held:
             decisions.append(ResumeEpochs(pending.checkpoint_id))
-        if counts:
+        decisions += self._fail_savepoints(self._savepoints.take(pending.checkpoint_id), reason)
+        if counts and pending.counts:
             self._consecutive_failures += 1
         if self._consecutive_failures > self._settings.tolerable_failures:
             decisions.append(
@@ -318,6 +346,9 @@ class CheckpointCoordinator:
                 )
             )
         return decisions
+
+    def _fail_savepoints(self, trigger_ids: tuple[TriggerId, ...], reason: str) -> list[Decision]:
+        return [FailSavepoints(trigger_ids, reason)] if trigger_ids else []
 
     def _end(self, now: Instant) -> None:
         self._pending = None

@@ -1,6 +1,7 @@
 """What the checkpoint coordinator decides; the engine executes each decision, in order.
 
-Every decision names one checkpoint of the present generation, except `FailJob`.
+Every decision names one checkpoint of the present generation, except `FailJob` and
+`FailSavepoints`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.checkpoint.protocol.types import SlotSnapshot
-from headrace.ids import CheckpointId, Epoch
+from headrace.ids import CheckpointId, Epoch, TriggerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,15 @@ class PublishCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CompleteCheckpoint:
-    """Send ``NotifyComplete`` to every slot, then run ``CheckpointStore.subsume`` in background."""
+    """Send ``NotifyComplete`` to every slot, then run ``CheckpointStore.subsume`` in background.
+
+    Attributes:
+        held: a savepoint will be copied from it: before anything else, hold it
+            (`headrace.checkpoint.held`) until its copies have ended or `FailSavepoints` came.
+    """
 
     checkpoint_id: CheckpointId
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,25 @@ class OutputCommitted:
     """Every slot has published the output up to this checkpoint; a final one ends the job."""
 
     checkpoint_id: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CopySavepoint:
+    """The checkpoint is complete and its output published: make these savepoints of it.
+
+    Off the engine's thread; checkpoints and epochs go on meanwhile.
+    """
+
+    checkpoint_id: CheckpointId
+    trigger_ids: tuple[TriggerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailSavepoints:
+    """These savepoints will not be made; whoever asked may ask again."""
+
+    trigger_ids: tuple[TriggerId, ...]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +105,8 @@ Decision = (
     | PublishCheckpoint
     | CompleteCheckpoint
     | OutputCommitted
+    | CopySavepoint
+    | FailSavepoints
     | AbortCheckpoint
     | FailJob
 )

@@ -108,5 +108,5 @@ def _split(path: str) -> tuple[str | None, str]:
     """Return (root URI, path below it); the root is None for a path in the job's directory."""
     if "://" not in path:
         return None, path
-    root, folder, name = path.rsplit("/", 2)
-    return root, f"{folder}/{name}"
+    root, _, name = path.rpartition("/")
+    return root, name

@@ -1,4 +1,8 @@
-"""Reading a checkpoint or savepoint by explicit URI, of this job or another (D18, E8)."""
+"""Reading a checkpoint or savepoint by explicit URI, of this job or another (D18, E8).
+
+The one thing that differs is what paths are relative to: those of a checkpoint to the directory
+above its own, because it shares files with its neighbours; those of a savepoint to its own.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,14 @@ import msgspec
 
 from headrace.checkpoint.inventory import check_files
 from headrace.checkpoint.protocol.paths import METADATA_NAME
+from headrace.checkpoint.protocol.savepoints import CHECKPOINT, SAVEPOINT
 from headrace.checkpoint.protocol.types import (
     CheckpointMetadata,
     FileHandle,
     SlotSnapshot,
     decode_metadata,
 )
-from headrace.errors import NoRestorableStateError, ObjectMissingError
+from headrace.errors import CorruptStateError, NoRestorableStateError, ObjectMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,27 +28,45 @@ if TYPE_CHECKING:
 
 
 def read_checkpoint_at(uri: str, open_root: Callable[[str], ObjectStore]) -> CheckpointMetadata:
-    """Read ``<root>/<directory>`` (or its ``_metadata``) and make its file handles absolute.
+    """Read the checkpoint or savepoint at ``uri`` and make its file handles absolute.
 
     Args:
-        uri: of the checkpoint's directory.
-        open_root: opens a store over ``<root>``.
+        uri: of its directory, or of the ``_metadata`` in it.
+        open_root: opens a store over a directory.
 
     Raises:
         NoRestorableStateError: there is no complete checkpoint at ``uri``.
         CorruptStateError: metadata or files do not hold.
         InvalidConfigError: the URI cannot be opened.
     """
-    root, _, directory = uri.rstrip("/").removesuffix(f"/{METADATA_NAME}").rpartition("/")
-    store = open_root(root)
+    directory = uri.rstrip("/").removesuffix(f"/{METADATA_NAME}")
+    store = open_root(directory)
     try:
-        data = store.get(f"{directory}/{METADATA_NAME}")
+        data = store.get(METADATA_NAME)
     except ObjectMissingError as error:
         msg = f"no complete checkpoint there, correct the path to restore from; path={uri}"
         raise NoRestorableStateError(msg) from error
     metadata = decode_metadata(data, path=uri)
-    check_files(store, metadata)
+    root = root_of_files(metadata, directory)
+    check_files(store if root == directory else open_root(root), metadata, name=directory)
     return _absolute(metadata, root)
+
+
+def root_of_files(metadata: CheckpointMetadata, directory: str) -> str:
+    """Return the URI of the directory that the file paths of ``metadata`` are relative to.
+
+    Raises:
+        CorruptStateError: the metadata is of a kind that this release does not know.
+    """
+    if metadata.kind == SAVEPOINT:
+        return directory
+    if metadata.kind == CHECKPOINT:
+        return directory.rpartition("/")[0]
+    msg = (
+        "metadata is neither of a checkpoint nor of a savepoint, use the release that wrote it; "
+        f"path={directory} kind={metadata.kind!r}"
+    )
+    raise CorruptStateError(msg)
 
 
 def _absolute(metadata: CheckpointMetadata, root: str) -> CheckpointMetadata:

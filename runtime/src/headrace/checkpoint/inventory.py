@@ -148,15 +148,21 @@ def complete_checkpoint(metadata: CheckpointMetadata) -> CompleteCheckpoint:
     )
 
 
-def check_files(store: ObjectStore, metadata: CheckpointMetadata) -> None:
+def check_files(store: ObjectStore, metadata: CheckpointMetadata, *, name: str = "") -> None:
     """Check that every file of a checkpoint is there with its recorded size (D22).
 
     The listing begins after the metadata was read, so it shows every file that was ever durable.
+
+    Args:
+        store: rooted where the paths of ``metadata`` begin.
+        metadata: with relative paths.
+        name: URI of the checkpoint for the message; by default that of the job's own.
 
     Raises:
         CorruptStateError: names what is missing or has another size.
     """
     files = references_of(metadata)
+    name = name or f"{store.root_uri}/{paths.checkpoint_dir(metadata.checkpoint_id)}"
     sizes = _sizes(store, files)
     wrong = [file for file in files if sizes.get(file.path) != file.size_bytes]
     if wrong:
@@ -166,7 +172,7 @@ def check_files(store: ObjectStore, metadata: CheckpointMetadata) -> None:
         )
         msg = (
             "checkpoint has lost files, restore another one; "
-            f"checkpoint={store.root_uri}/{paths.checkpoint_dir(metadata.checkpoint_id)} "
+            f"checkpoint={name} "
             f"wrong_files={len(wrong)} of={len(files)} first={named}"
         )
         raise CorruptStateError(msg)

@@ -18,6 +18,7 @@ import msgspec
 
 from headrace.checkpoint.contract import ClaimedGeneration
 from headrace.checkpoint.explicit import read_checkpoint_at
+from headrace.checkpoint.held import HeldCheckpoints
 from headrace.checkpoint.inventory import Inventory, Listing, check_files, complete_checkpoint
 from headrace.checkpoint.protocol import paths
 from headrace.checkpoint.protocol.cleanup import (
@@ -77,6 +78,7 @@ class ObjectCheckpointStore:
         *,
         open_elsewhere: Callable[[str], ObjectStore],
         claimant: str | None = None,
+        held: HeldCheckpoints | None = None,
     ) -> None:
         """Create the store of one coordinator life.
 
@@ -86,12 +88,14 @@ class ObjectCheckpointStore:
             clock: for the time in claims.
             open_elsewhere: opens a store over a directory URI, for `read_checkpoint`.
             claimant: unique name of this life; random when not given.
+            held: checkpoints that clean-up must keep; none when not given.
         """
         self._store = store
         self._job_id = job_id
         self._clock = clock
         self._open_elsewhere = open_elsewhere
         self._claimant = claimant or uuid.uuid4().hex
+        self._held = held or HeldCheckpoints()
         self._inventory = Inventory(store)
         self._position: Position | None = None
         self._base: frozenset[str] = frozenset()
@@ -263,7 +267,8 @@ class ObjectCheckpointStore:
                 )
                 raise CorruptStateError(msg)
             known = {n: complete_checkpoint(metadata) for n, metadata in complete.items()}
-            return self._delete(find_garbage(position, known, listing.objects, retained))
+            held = self._held.numbers()
+            return self._delete(find_garbage(position, known, listing.objects, retained, held))
 
     def _delete(self, garbage: Garbage) -> int:
         for metadata in garbage.metadata:

@@ -39,8 +39,6 @@ UNSUPPORTED_PREFIXES: Final[Mapping[str, str]] = {
     "pipeline.object-reuse": "values pass between chained functions without copies",
     "pipeline.operator-chaining": "operators between two exchanges always run chained",
     "execution.checkpointing.local-backup": "slots always keep the last checkpoint on local disk",
-    "execution.checkpointing.savepoint-dir": "savepoints are not part of this release",
-    "state.savepoints.dir": "savepoints are not part of this release",
     "rest.bind-address": "the driver listens on its pod's address, a local run on 127.0.0.1",
     "high-availability": "the operator replaces a lost driver, and checkpoints name the state",
     "jobmanager.": "the driver is described by spec.driver of a StreamJob",

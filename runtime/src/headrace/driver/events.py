@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.driver.admission import AdmissionStatus
-    from headrace.ids import AttemptId, CheckpointId, Epoch, Generation
+    from headrace.ids import AttemptId, CheckpointId, Epoch, Generation, TriggerId
     from headrace.slot.messages import EpochResult, FromSlot
 
 
@@ -35,7 +34,6 @@ class EpochFinished:
     epoch: Epoch
     results: tuple[EpochResult, ...]
     duration_ms: float
-    admission: AdmissionStatus
     reply: EpochReply = field(default_factory=EpochReply)
 
 
@@ -74,6 +72,14 @@ class PublishDone:
 
 
 @dataclass(frozen=True, slots=True)
+class SavepointEnded:
+    """A savepoint was made or has failed; its outcome is with the service."""
+
+    generation: Generation
+    trigger_id: TriggerId
+
+
+@dataclass(frozen=True, slots=True)
 class SlotsStarted:
     """The Spark job that starts slot processes has ended."""
 
@@ -99,6 +105,7 @@ Event = (
     | SlotSaid
     | SlotGone
     | PublishDone
+    | SavepointEnded
     | SlotsStarted
     | StopRequested
     | Tick

@@ -229,6 +229,9 @@ def build_settings(
             log.warning("no checkpoint directory is set: checkpoints end with this process")
     root = job_root(directory, deployment.job_id)
     storage_options = configuration.storage_options()
+    allow_non_restored_state = deployment.allow_non_restored_state or get(
+        checkpointing.IGNORE_UNCLAIMED_STATE
+    )
     slots = SlotSettings(
         job_id=deployment.job_id,
         job_name=graph.name,
@@ -240,7 +243,7 @@ def build_settings(
         transfer_threads=get(state.TRANSFER_THREADS),
         heartbeat_interval_s=get(engine.SLOT_HEARTBEAT_INTERVAL) / 1000,
         incremental=get(checkpointing.INCREMENTAL),
-        allow_non_restored_state=deployment.allow_non_restored_state,
+        allow_non_restored_state=allow_non_restored_state,
     )
     return JobSettings(
         job_id=deployment.job_id,
@@ -250,11 +253,10 @@ def build_settings(
         restart=restart_strategy(configuration, random.SystemRandom()),
         slots=slots,
         checkpoints_uri=root,
+        savepoints_uri=get(checkpointing.SAVEPOINT_DIRECTORY),
         storage_options=storage_options,
         restore_path=deployment.restore_path or get(checkpointing.RECOVERY_PATH),
-        allow_non_restored_state=(
-            deployment.allow_non_restored_state or get(checkpointing.IGNORE_UNCLAIMED_STATE)
-        ),
+        allow_non_restored_state=allow_non_restored_state,
         scratch_dir=deployment.scratch_dir,
         local_dir=get(state.LOCAL_DIRECTORY),
         control_host=deployment.host,
@@ -264,7 +266,6 @@ def build_settings(
         min_epoch_s=0.0,
         epoch_timeout_s=get(engine.EPOCH_TIMEOUT) / 1000,
         max_epoch_rows=get(engine.EPOCH_MAX_ROWS),
-        epoch_target_s=get(engine.EPOCH_TARGET_DURATION) / 1000,
     )
 
 

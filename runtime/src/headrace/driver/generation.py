@@ -16,32 +16,34 @@ from headrace.checkpoint.coordinator import Instant
 from headrace.checkpoint.decisions import (
     AbortCheckpoint,
     CompleteCheckpoint,
+    CopySavepoint,
     FailJob,
+    FailSavepoints,
     OutputCommitted,
     PublishCheckpoint,
     ResumeEpochs,
     TriggerCheckpoint,
 )
-from headrace.driver.admission import EpochAdmission
 from headrace.driver.events import (
     EpochFinished,
     PublishDone,
     QueryEnded,
+    SavepointEnded,
     SlotGone,
     SlotSaid,
     SlotsStarted,
     StopRequested,
     Tick,
 )
+from headrace.driver.failures import check_progress, typed_failure
 from headrace.driver.publishing import CheckpointPublisher
 from headrace.driver.restoring import SlotRestoration
+from headrace.driver.savepoint_duty import SavepointDuty
 from headrace.driver.stream_query import StreamQuery, describe_failure
 from headrace.engine.epochs import EpochPlan, EpochRunner, empty_rows
-from headrace.engine.read_limits import ReadLimits
 from headrace.errors import (
     EpochAbortedError,
     FencedError,
-    HeadraceError,
     InternalError,
     ObjectExistsError,
     SlotLostError,
@@ -81,12 +83,14 @@ class Outcome(enum.Enum):
 
     FINISHED = "finished"
     STOPPED = "stopped"
+    RESUMED = "resumed"  # a stop failed: the next generation goes on from the last checkpoint
 
 
 class _Phase(enum.Enum):
     RUNNING = "running"
-    DRAINING = "draining"  # bounded input has ended: no more epochs, one final epoch to come
+    DRAINING = "draining"  # no more epochs, but one final epoch may be to come
     FINAL_CHECKPOINT = "final checkpoint"
+    SAVING = "saving"  # the last savepoint is being copied: slots are no longer needed
     STOPPING = "stopping"
 
 
@@ -107,6 +111,7 @@ class GenerationRun:
         self._last_epoch: Epoch | None = None
         self._position_epoch: Epoch | None = None
         self._final_checkpoint: CheckpointId | None = None
+        self._duty = SavepointDuty(parts, claimed.generation)
         self._scratch = parts.settings.scratch_dir / f"generation-{claimed.generation}"
         self._publisher = CheckpointPublisher(parts, claimed, self._scratch)
         self._restored: set[int] = set()
@@ -133,6 +138,7 @@ class GenerationRun:
             self._start_query(rows)
             return self._loop()
         finally:
+            self._parts.savepoints.generation_ended()
             self._stop_query()
 
     def _loop(self) -> Outcome:
@@ -186,61 +192,51 @@ class GenerationRun:
         )
         self._runner = EpochRunner(parts.exchange, plan)
         now = Instant.read(parts.clock)
-        self._coordinator.start_generation(
-            self._generation,
-            next_checkpoint_id=self._claimed.next_checkpoint_id,
-            parallelism=self._graph.parallelism,
-            restored=self._claimed.restore is not None,
-            now=now,
+        self._execute(
+            self._coordinator.start_generation(
+                self._generation,
+                next_checkpoint_id=self._claimed.next_checkpoint_id,
+                parallelism=self._graph.parallelism,
+                restored=self._claimed.restore is not None,
+                now=now,
+            )
         )
         metadata = self._claimed.restore
         position = metadata.source if metadata else None
         if position is not None:
             self._position_epoch = position.epoch
-        admission = EpochAdmission(ReadLimits(parts.spark), settings.epoch_size)
-        self._query = StreamQuery(
-            self._generation, self._runner, admission, parts.post, parts.clock
-        )
+        self._query = StreamQuery(self._generation, self._runner, parts.post, parts.clock)
         self._query.start(rows, self._scratch, position, settings.min_epoch_s)
 
-    def _handle(self, event: Event) -> Outcome | None:  # noqa: C901 - one case an event
+    def _handle(self, event: Event) -> Outcome | None:  # noqa: C901, PLR0911, PLR0912 - one case an event
+        if getattr(event, "generation", self._generation) != self._generation:
+            return None
+        if self._phase is _Phase.SAVING and isinstance(event, (SlotSaid, SlotGone, Tick)):
+            return None
         match event:
             case EpochFinished():
-                if event.generation == self._generation:
-                    self._epoch_finished(event)
+                self._epoch_finished(event)
             case QueryEnded():
-                if event.generation == self._generation:
-                    return self._query_ended(event)
+                return self._query_ended(event)
             case SlotSaid():
                 return self._slot_said(event)
             case SlotGone():
                 self._slot_gone(event)
             case PublishDone():
-                if event.generation == self._generation:
-                    return self._published(event)
+                return self._published(event)
+            case SavepointEnded():
+                is_made = self._duty.stop_ended(event)
+                if is_made is not None:
+                    return Outcome.FINISHED if is_made else Outcome.RESUMED
             case StopRequested():
-                self._stop_requested(event)
+                return self._stop_requested(event)
             case SlotsStarted():
-                if event.generation == self._generation and event.error is not None:
+                if event.error is not None:
                     raise describe_failure(event.error)
             case Tick():
-                self._check_progress()
+                check_progress(self._parts, self._query.running_s() if self._query else 0.0)
                 return self._execute(self._coordinator.tick(Instant.read(self._parts.clock)))
         return None
-
-    def _check_progress(self) -> None:
-        """Fail over when an epoch takes too long or a slot has fallen silent."""
-        settings = self._parts.settings
-        running_s = self._query.running_s() if self._query is not None else 0.0
-        if running_s > settings.epoch_timeout_s:
-            msg = f"an epoch takes too long, see headrace.epoch.timeout; running_s={running_s:.0f}"
-            raise EpochAbortedError(msg)
-        silent = self._parts.slots.silent(settings.slot_heartbeat_timeout_s)
-        if silent:
-            for slot in silent:
-                self._parts.slots.drop(slot, "silent for longer than heartbeat.timeout")
-            msg = f"slots have fallen silent; slots={silent}"
-            raise SlotLostError(msg)
 
     def _epoch_finished(self, event: EpochFinished) -> None:
         self._last_epoch = event.epoch
@@ -248,9 +244,13 @@ class GenerationRun:
         self._reply = event.reply
         self._parts.progress.epoch_finished(event)
         self._watermark_ms = event.results[0].watermark_ms
-        if self._phase is _Phase.RUNNING and self._input_has_ended(event.results):
+        if self._phase is _Phase.RUNNING:
+            self._duty.take_orders()
+        if self._phase is _Phase.RUNNING and (
+            self._duty.stop is not None or self._input_has_ended(event.results)
+        ):
             # Let Spark commit this epoch, then take no more: the final epoch runs outside it.
-            log.info("all sources have ended epoch=%s", event.epoch)
+            log.info("no more epochs epoch=%s stop=%s", event.epoch, self._duty.stop is not None)
             self._phase = _Phase.DRAINING
             if self._query is not None:
                 self._query.request_stop()
@@ -267,31 +267,19 @@ class GenerationRun:
 
     def _query_ended(self, event: QueryEnded) -> Outcome | None:
         if event.error is not None:
-            raise self._typed_failure(describe_failure(event.error))
+            raise typed_failure(self._parts, self._generation, event.error)
         if self._phase is _Phase.STOPPING:
             return Outcome.STOPPED
         if self._phase is not _Phase.DRAINING:
             msg = "Spark's query ended by itself"
             raise EpochAbortedError(msg)
-        return self._final_epoch()
+        if self._duty.runs_to_the_end:
+            self._final_epoch()
+        self._phase = _Phase.FINAL_CHECKPOINT
+        return self._try_final_checkpoint()
 
-    def _typed_failure(self, error: HeadraceError) -> HeadraceError:
-        """Prefer what a slot says about itself over what Spark made of it."""
-        deadline = self._parts.clock.monotonic_s() + 2.0
-        while self._parts.clock.monotonic_s() < deadline:
-            event = self._parts.next_event(timeout_s=0.2)
-            if isinstance(event, SlotSaid) and isinstance(event.message, Failed):
-                if event.message.generation == self._generation:
-                    return from_error_info(event.message.error)
-            elif isinstance(event, SlotGone) and isinstance(error, EpochAbortedError):
-                return SlotLostError(f"a slot process went away; slot={event.slot} cause={error}")
-            elif isinstance(event, StopRequested):
-                self._parts.post(event)
-                break
-        return error
-
-    def _final_epoch(self) -> Outcome | None:
-        """Move event time to its end, fire every timer, then take the final checkpoint."""
+    def _final_epoch(self) -> None:
+        """Move event time to its end and fire every timer."""
         if self._runner is None or self._last_epoch is None:
             msg = "a final epoch before the first one"
             raise InternalError(msg)
@@ -300,16 +288,15 @@ class GenerationRun:
         try:
             results = self._runner.run(rows, epoch, self._parts.clock.now_ms(), final=True)
         except Exception as error:
-            raise self._typed_failure(describe_failure(error)) from error
+            raise typed_failure(self._parts, self._generation, error) from error
         self._parts.progress.records(results)
         self._watermark_ms = results[0].watermark_ms
-        self._phase = _Phase.FINAL_CHECKPOINT
-        self._coordinator.force()
-        return self._try_final_checkpoint()
 
     def _try_final_checkpoint(self) -> Outcome | None:
         if self._final_checkpoint is not None or self._last_epoch is None:
             return None
+        if self._duty.stop is None:
+            self._coordinator.force()
         now = Instant.read(self._parts.clock)
         decisions = self._coordinator.epoch_finished(self._last_epoch, now)
         for decision in decisions:
@@ -317,13 +304,16 @@ class GenerationRun:
                 self._final_checkpoint = decision.checkpoint_id
         return self._execute(decisions)
 
-    def _stop_requested(self, event: StopRequested) -> None:
+    def _stop_requested(self, event: StopRequested) -> Outcome | None:
+        if self._phase in {_Phase.FINAL_CHECKPOINT, _Phase.SAVING}:
+            return Outcome.STOPPED  # the query has ended, there is nothing to wait for
         self._phase = _Phase.STOPPING
         if self._query is not None:
             self._query.request_stop()
         if self._reply is not None:
             self._reply.release()
         log.info("stopping generation=%s cancel=%s", self._generation, event.cancel)
+        return None
 
     # --- slots' messages --------------------------------------------------------------------
 
@@ -369,7 +359,7 @@ class GenerationRun:
 
     # --- checkpoints ------------------------------------------------------------------------
 
-    def _execute(self, decisions: list[Decision]) -> Outcome | None:  # noqa: C901 - one case a decision
+    def _execute(self, decisions: list[Decision]) -> Outcome | None:  # noqa: C901, PLR0912 - one case a decision
         outcome: Outcome | None = None
         for decision in decisions:
             match decision:
@@ -380,9 +370,12 @@ class GenerationRun:
                     if self._reply is not None:
                         self._reply.release()
                 case PublishCheckpoint():
-                    finished = decision.checkpoint_id == self._final_checkpoint
+                    is_final = decision.checkpoint_id == self._final_checkpoint
+                    finished = is_final and self._duty.runs_to_the_end
                     self._publisher.publish(decision, self._barrier_watermark_ms, finished=finished)
-                case CompleteCheckpoint(checkpoint_id):
+                case CompleteCheckpoint(checkpoint_id, held):
+                    if held:
+                        self._parts.savepoints.hold(checkpoint_id)
                     self._tell_slots(NotifyComplete(self._generation, checkpoint_id))
                     self._parts.subsume()
                 case AbortCheckpoint(checkpoint_id, reason):
@@ -390,8 +383,14 @@ class GenerationRun:
                     self._tell_slots(NotifyAborted(self._generation, checkpoint_id))
                     self._final_checkpoint = None
                 case OutputCommitted(checkpoint_id):
-                    if checkpoint_id == self._final_checkpoint:
+                    if checkpoint_id == self._final_checkpoint and self._duty.stop is None:
                         outcome = Outcome.FINISHED
+                case CopySavepoint():
+                    if self._duty.copy(decision):
+                        self._phase = _Phase.SAVING
+                case FailSavepoints():
+                    if self._duty.fail(decision):
+                        outcome = Outcome.RESUMED
                 case FailJob(reason):
                     raise EpochAbortedError(reason)
         self._parts.progress.checkpoints(self._coordinator.history)

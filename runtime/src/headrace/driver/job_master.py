@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.api.driver import JobState
@@ -21,6 +22,8 @@ from headrace.driver.generation import GenerationRun, Outcome
 from headrace.driver.parts import JobParts
 from headrace.driver.progress import JobProgress
 from headrace.driver.restart import GiveUp, PastFailure
+from headrace.driver.restoring import read_starting_point
+from headrace.driver.savepoints import SavepointService, SavepointSettings
 from headrace.driver.slot_service import SlotService
 from headrace.engine.exchange import SlotExchange
 from headrace.errors import FencedError, HeadraceError, InternalError
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.checkpoint.contract import ClaimedGeneration
+    from headrace.checkpoint.held import HeldCheckpoints
     from headrace.clock import Clock
     from headrace.driver.events import Event
     from headrace.driver.settings import JobSettings
@@ -52,13 +56,16 @@ class JobResult:
     runtime_ms: int
 
 
-def open_checkpoint_store(settings: JobSettings, clock: Clock) -> ObjectCheckpointStore:
+def open_checkpoint_store(
+    settings: JobSettings, clock: Clock, held: HeldCheckpoints | None = None
+) -> ObjectCheckpointStore:
     """Return the job's checkpoints for one life of a coordinator; opens no connection."""
     return ObjectCheckpointStore(
         open_store(settings.checkpoints_uri, settings.storage_options),
         settings.job_id,
         clock=clock,
         open_elsewhere=lambda uri: open_store(uri, settings.storage_options),
+        held=held,
     )
 
 
@@ -84,6 +91,18 @@ class JobMaster:
         self._failures: list[PastFailure] = []
         self._stop: StopRequested | None = None
         self._slots = SlotService(settings.job_id, settings.token, self, clock)
+        self.savepoints = SavepointService(
+            SavepointSettings(
+                job_id=settings.job_id,
+                checkpoints_uri=settings.checkpoints_uri,
+                savepoints_uri=settings.savepoints_uri,
+                scratch_dir=Path(settings.local_dir) if settings.local_dir else None,
+                source_uids=tuple(source.uid for source in graph.sources()),
+            ),
+            clock,
+            open_store=lambda uri: open_store(uri, settings.storage_options),
+            completed=lambda location: status.update(last_savepoint=location),
+        )
 
     def stop(self, *, cancel: bool) -> None:
         """Ask the job to end between two epochs; ``cancel`` also applies the retention policy."""
@@ -110,10 +129,13 @@ class JobMaster:
         """
         started = self._clock.monotonic_s()
         parts = self._build_parts()
+        finished = False
         try:
             outcome = self._run_generations(parts)
+            finished = outcome is Outcome.FINISHED
         finally:
             self._slots.stop()
+            self.savepoints.close(finish_copies=finished)
         state = JobState.FINISHED if outcome is Outcome.FINISHED else JobState.CANCELED
         self._status.update(state=state)
         runtime_ms = int((self._clock.monotonic_s() - started) * 1000)
@@ -132,6 +154,7 @@ class JobMaster:
             slots=self._slots,
             store=self._new_store(),
             coordinator=coordinator,
+            savepoints=self.savepoints,
             status=self._status,
             progress=JobProgress(self._status, self._clock),
             output=self._output,
@@ -139,7 +162,7 @@ class JobMaster:
         )
 
     def _new_store(self) -> ObjectCheckpointStore:
-        return open_checkpoint_store(self._settings, self._clock)
+        return open_checkpoint_store(self._settings, self._clock, self.savepoints.held)
 
     def _run_generations(self, parts: JobParts) -> Outcome:
         while True:
@@ -154,6 +177,8 @@ class JobMaster:
                 if self._stop is not None:
                     return Outcome.STOPPED
                 continue
+            if outcome is Outcome.RESUMED:
+                continue
             if outcome is Outcome.STOPPED and self._stop is not None and self._stop.cancel:
                 self._apply_retention(parts)
             return outcome
@@ -163,8 +188,11 @@ class JobMaster:
         claimed = parts.store.claim_generation()
         restore = claimed.restore
         if restore is None and self._settings.restore_path is not None:
-            restore = parts.store.read_checkpoint(self._settings.restore_path)
+            restore, warnings = read_starting_point(
+                parts.store, self._settings.restore_path, self._settings.job_id
+            )
             log.info("starting from given checkpoint path=%s", self._settings.restore_path)
+            self._warn(warnings)
             claimed = claimed.starting_from(restore)
         log.info(
             "generation claimed generation=%s checkpoint=%s",
@@ -181,6 +209,14 @@ class JobMaster:
             epochs_committed=0,
         )
         return claimed
+
+    def _warn(self, warnings: list[str]) -> None:
+        """Show warnings in the job's status, each once."""
+        shown = self._status.get().warnings
+        new = [warning for warning in warnings if warning not in shown]
+        for warning in new:
+            log.warning("%s", warning)
+        self._status.update(warnings=[*shown, *new])
 
     def _recover(self, parts: JobParts, error: HeadraceError) -> None:
         """Note a failure and wait as the restart strategy says, or raise it for good."""

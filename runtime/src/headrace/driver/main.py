@@ -71,6 +71,10 @@ MANAGED_FRACTION: Final = 0.4
 EXIT_CRASHED: Final = 70
 """``EX_SOFTWARE``: a new driver may go on."""
 
+LAST_SAVEPOINT_READ_S: Final = 30.0
+"""How long a job that was stopped with a savepoint waits for whoever asks where it is. The location
+is also in the termination message and in the log."""
+
 TRACEBACK_CHARS_MAX: Final = 1800
 MESSAGE_CHARS_MAX: Final = 1200
 
@@ -128,6 +132,8 @@ def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
         write_termination(
             status, Path(environment.get("HEADRACE_TERMINATION_LOG", TERMINATION_LOG))
         )
+        if executor.master is not None:
+            executor.master.savepoints.await_reader(LAST_SAVEPOINT_READ_S)
         rest.stop()
     return 1 if status.state is JobState.FAILED else 0
 
@@ -252,7 +258,9 @@ def write_termination(status: JobStatus, path: Path) -> None:
             restartable=error.restartable,
             at_ms=error.at_ms,
         )
-    message = TerminationMessage(state=status.state, restarts=status.restarts, error=error)
+    message = TerminationMessage(
+        state=status.state, restarts=status.restarts, error=error, savepoint=status.last_savepoint
+    )
     text = json.dumps(message.model_dump(mode="json", by_alias=True))
     try:
         path.write_text(text[:TERMINATION_BYTES_MAX])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.clock import Clock
     from headrace.driver.events import Event
     from headrace.driver.progress import JobProgress
+    from headrace.driver.savepoints import SavepointService
     from headrace.driver.settings import JobSettings
     from headrace.driver.slot_service import SlotService
     from headrace.driver.status import StatusBoard
@@ -40,6 +41,7 @@ class JobParts:
 
     Attributes:
         store: checkpoint storage of the present generation (a new object for every generation).
+        savepoints: orders and copies, over all generations.
         output: takes what ``print`` and ``execute_and_collect`` sinks send.
     """
 
@@ -51,6 +53,7 @@ class JobParts:
     slots: SlotService
     store: CheckpointStore
     coordinator: CheckpointCoordinator
+    savepoints: SavepointService
     status: StatusBoard
     progress: JobProgress
     output: Callable[[Output], None]

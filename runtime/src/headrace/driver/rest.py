@@ -18,11 +18,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily
 
 from headrace.api.driver import JobState, JobStatus
+from headrace.driver.rest_savepoints import add_savepoint_routes
 from headrace.errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from headrace.driver.savepoints import SavepointService
     from headrace.driver.status import StatusBoard
 
 log = logging.getLogger(__name__)
@@ -33,9 +35,31 @@ START_TIMEOUT_S: Final = 10.0
 class JobControl(Protocol):
     """What REST may ask of the job."""
 
+    savepoints: SavepointService
+
     def stop(self, *, cancel: bool) -> None:
         """Ask the job to end between two epochs."""
         ...
+
+
+class _Guard:
+    """Checks job ids and the job's token."""
+
+    def __init__(self, board: StatusBoard, token: str) -> None:
+        self._board = board
+        self._expected = f"Bearer {token}"
+
+    def check_job(self, job_id: str) -> JobStatus:
+        """Return the job's status; 404 when it is not this driver's job."""
+        status = self._board.get()
+        if status.job_id != job_id:
+            raise HTTPException(404, f"no such job; job_id={job_id} this_driver={status.job_id}")
+        return status
+
+    def check_token(self, authorization: str | None) -> None:
+        """Raise 401 unless the header holds the token."""
+        if not hmac.compare_digest(authorization or "", self._expected):
+            raise HTTPException(401, "this call needs the job's bearer token")
 
 
 def build_app(board: StatusBoard, token: str, control: Callable[[], JobControl | None]) -> FastAPI:  # noqa: C901 - a nested function a route, none of them branches
@@ -44,15 +68,13 @@ def build_app(board: StatusBoard, token: str, control: Callable[[], JobControl |
     registry = CollectorRegistry()
     registry.register(_BoardCollector(board))
 
-    def check_job(job_id: str) -> JobStatus:
-        status = board.get()
-        if status.job_id != job_id:
-            raise HTTPException(404, f"no such job; job_id={job_id} this_driver={status.job_id}")
-        return status
+    guard = _Guard(board, token)
 
-    def check_token(authorization: str | None) -> None:
-        if not hmac.compare_digest(authorization or "", f"Bearer {token}"):
-            raise HTTPException(401, "this call needs the job's bearer token")
+    def savepoints() -> SavepointService | None:
+        running = control()
+        return running.savepoints if running is not None else None
+
+    add_savepoint_routes(app, guard, savepoints)
 
     @app.get("/jobs")
     def jobs() -> dict[str, object]:
@@ -61,11 +83,11 @@ def build_app(board: StatusBoard, token: str, control: Callable[[], JobControl |
 
     @app.get("/jobs/{job_id}")
     def job(job_id: str) -> dict[str, object]:
-        return check_job(job_id).model_dump(mode="json", by_alias=True)
+        return guard.check_job(job_id).model_dump(mode="json", by_alias=True)
 
     @app.get("/jobs/{job_id}/checkpoints")
     def checkpoints(job_id: str) -> dict[str, object]:
-        check_job(job_id)
+        guard.check_job(job_id)
         entries, counts = board.checkpoints()
         totals = (
             {
@@ -83,7 +105,7 @@ def build_app(board: StatusBoard, token: str, control: Callable[[], JobControl |
 
     @app.get("/jobs/{job_id}/metrics")
     def metrics(job_id: str, get: Annotated[str | None, Query()] = None) -> list[dict[str, str]]:
-        check_job(job_id)
+        guard.check_job(job_id)
         values = board.metrics()
         if get is None:
             return [{"id": name} for name in sorted(values)]
@@ -96,8 +118,8 @@ def build_app(board: StatusBoard, token: str, control: Callable[[], JobControl |
         mode: Annotated[str, Query(pattern="^(cancel|stop)$")] = "cancel",
         authorization: Annotated[str | None, Header()] = None,
     ) -> dict[str, str]:
-        check_token(authorization)
-        check_job(job_id)
+        guard.check_token(authorization)
+        guard.check_job(job_id)
         running = control()
         if running is None:
             raise HTTPException(409, "the job has not started or has ended")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import cloudpickle
 import msgspec
 
+from headrace.checkpoint.protocol.savepoints import CHECKPOINT
 from headrace.checkpoint.restore import RestoreTarget, assign_restore
 from headrace.driver.events import SlotsStarted, StopRequested
 from headrace.driver.stream_query import describe_failure
@@ -20,7 +21,7 @@ from headrace.engine.epochs import start_slots
 from headrace.engine.pump import SlotStarter
 from headrace.engine.source_frames import build_source_frame
 from headrace.engine.source_readers import SourceLimits
-from headrace.errors import SlotLostError
+from headrace.errors import IncompatibleStateError, SlotLostError
 from headrace.ids import Epoch
 from headrace.slot.job import WATERMARK_UID
 from headrace.slot.messages import Restore
@@ -28,15 +29,45 @@ from headrace.slot.messages import Restore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headrace.checkpoint.contract import ClaimedGeneration
+    from headrace.checkpoint.contract import CheckpointStore, ClaimedGeneration
+    from headrace.checkpoint.protocol.types import CheckpointMetadata
     from headrace.checkpoint.restore import SlotRestore
     from headrace.driver.parts import JobParts
-    from headrace.ids import AttemptId
+    from headrace.ids import AttemptId, JobId
 
 log = logging.getLogger(__name__)
 
 REGISTRATION_S: Final = 30.0
 """A slot process that has not registered so long after its start has died at it."""
+
+
+def read_starting_point(
+    store: CheckpointStore, path: str, job_id: JobId
+) -> tuple[CheckpointMetadata, list[str]]:
+    """Read what a job without checkpoints of its own is told to start from (D18, E8).
+
+    Returns:
+        the metadata with absolute file URIs, and warnings for the job's status.
+
+    Raises:
+        NoRestorableStateError, CorruptStateError: see `CheckpointStore.read_checkpoint`.
+        IncompatibleStateError: nothing can follow the checkpoint.
+    """
+    metadata = store.read_checkpoint(path)
+    if metadata.finished:
+        msg = (
+            "the job had come to its end there, so nothing can follow: start from a checkpoint or "
+            f"savepoint that was taken before, or stop without drain next time; path={path}"
+        )
+        raise IncompatibleStateError(msg)
+    warnings = []
+    if metadata.kind == CHECKPOINT and metadata.job_id != job_id:
+        warnings.append(
+            "started from a checkpoint of another job, which that job may delete at any time and "
+            "whose unpublished output is published here; take a savepoint instead; "
+            f"path={path} other_job={metadata.job_id}"
+        )
+    return metadata, warnings
 
 
 class SlotRestoration:
@@ -143,7 +174,7 @@ class SlotRestoration:
             graph,
             (settings.job_id, self._claimed.generation),
             self._parts.exchange.representatives,
-            SourceLimits(settings.max_epoch_rows, graph.parallelism, settings.first_epoch_rows),
+            SourceLimits(settings.max_epoch_rows, graph.parallelism),
         )
         pickled = cloudpickle.dumps(shipped)
         assigned = self._assign()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 from headrace.driver.events import EpochFinished, QueryEnded
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from headrace.checkpoint.protocol.types import SourcePosition
     from headrace.clock import Clock
-    from headrace.driver.admission import EpochAdmission
     from headrace.driver.events import Event
     from headrace.engine.epochs import EpochRunner
     from headrace.ids import Epoch, Generation
@@ -50,18 +47,16 @@ class StreamQuery:
         self,
         generation: Generation,
         runner: EpochRunner,
-        admission: EpochAdmission,
         post: Callable[[Event], None],
         clock: Clock,
     ) -> None:
         self._generation = generation
         self._runner = runner
-        self._admission = admission
         self._post = post
         self._clock = clock
         self._stopping = threading.Event()
+        self._aborted = threading.Event()
         self._ended = threading.Event()
-        self._query: Future[StreamingQuery] = Future()
         self._epoch_error: BaseException | None = None
         self._epoch_started_s: float | None = None
 
@@ -88,7 +83,6 @@ class StreamQuery:
             .start()
         )
         self._spark = rows.sparkSession
-        self._query.set_result(query)
         threading.Thread(
             target=self._await, args=(query,), name=f"query-g{self._generation}", daemon=True
         ).start()
@@ -105,6 +99,7 @@ class StreamQuery:
     def stop(self) -> bool:
         """Abort whatever runs and wait for the end; returns whether it ended in time."""
         self._stopping.set()
+        self._aborted.set()
         deadline = self._clock.monotonic_s() + STOP_TIMEOUT_S
         while not self._ended.wait(0.25):
             if self._clock.monotonic_s() > deadline:
@@ -116,26 +111,21 @@ class StreamQuery:
         if self._stopping.is_set():
             raise StopEpochs
         epoch: Epoch = batch_id  # type: ignore[assignment]
+        started = time.perf_counter()
         self._epoch_started_s = self._clock.monotonic_s()
         try:
-            event = self._run(rows, epoch)
+            results = self._runner.run(rows, epoch, self._clock.now_ms())
         except BaseException as error:
             self._epoch_error = error
             raise
         self._epoch_started_s = None
+        duration_ms = (time.perf_counter() - started) * 1000
+        event = EpochFinished(self._generation, epoch, tuple(results), duration_ms)
         self._post(event)
+        # Only an abort ends the wait: Spark must commit the epoch that a last checkpoint names.
         while not event.reply.wait(0.1):
-            if self._stopping.is_set():
+            if self._aborted.is_set():
                 raise StopEpochs
-
-    def _run(self, rows: DataFrame, epoch: Epoch) -> EpochFinished:
-        """Run one epoch and decide what the next one may read."""
-        self._admission.begin(self._query.result())  # Spark may be faster than `start`
-        started = time.perf_counter()
-        results = tuple(self._runner.run(rows, epoch, self._clock.now_ms()))
-        duration_s = time.perf_counter() - started
-        admission = self._admission.end(results[0].source_records, duration_s)
-        return EpochFinished(self._generation, epoch, results, duration_s * 1000, admission)
 
     def _await(self, query: object) -> None:
         error: BaseException | None = None

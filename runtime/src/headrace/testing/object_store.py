@@ -19,9 +19,15 @@ from typing import IO, TYPE_CHECKING, TypeVar
 from headrace.checkpoint.storage.digest import digest_of
 from headrace.checkpoint.storage.guarantees import check_guarantees
 from headrace.checkpoint.storage.local_files import opened_source, write_new_file
-from headrace.checkpoint.storage.store import ContentDigest, ObjectInfo, checked_path
+from headrace.checkpoint.storage.store import (
+    ContentDigest,
+    ObjectInfo,
+    ObjectStore,
+    checked_path,
+)
 from headrace.errors import (
     InternalError,
+    InvalidConfigError,
     ObjectExistsError,
     ObjectMissingError,
     StorageUnavailableError,
@@ -124,6 +130,14 @@ class MemoryBucket:
 
     objects: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    uri: str = "memory://test"
+
+    def open(self, uri: str, faults: Faults | None = None) -> MemoryStore:
+        """Return a client whose root is the directory at ``uri``, as `open_store` would."""
+        if uri != self.uri and not uri.startswith(f"{self.uri}/"):
+            msg = f"not in this bucket; uri={uri} bucket={self.uri}"
+            raise InvalidConfigError(msg)
+        return MemoryStore(root_uri=uri.rstrip("/"), bucket=self, faults=faults)
 
 
 class MemoryStore:
@@ -132,7 +146,7 @@ class MemoryStore:
     def __init__(
         self,
         *,
-        root_uri: str = "memory://test",
+        root_uri: str | None = None,
         bucket: MemoryBucket | None = None,
         faults: Faults | None = None,
         now_ms: Callable[[], int] = lambda: 0,
@@ -140,13 +154,14 @@ class MemoryStore:
         """Create a client.
 
         Args:
-            root_uri: shown in messages.
+            root_uri: a directory of the bucket; its top when not given.
             bucket: the storage; a fresh one when not given.
             faults: what goes wrong; replaceable at any time through the attribute.
             now_ms: clock of the storage.
         """
-        self.root_uri = root_uri
-        self.bucket = bucket or MemoryBucket()
+        self.bucket = bucket or MemoryBucket(uri=root_uri or "memory://test")
+        self.root_uri = root_uri or self.bucket.uri
+        self._prefix = f"{self.root_uri.removeprefix(self.bucket.uri).strip('/')}/".lstrip("/")
         self.faults = faults or Faults()
         self.calls: dict[Operation, int] = dict.fromkeys(Operation, 0)
         self._now_ms = now_ms
@@ -161,7 +176,7 @@ class MemoryStore:
             data = file.read()
 
         def write_new() -> None:
-            if path in self.bucket.objects:
+            if self._prefix + path in self.bucket.objects:
                 msg = f"a file would replace another; path={path}"
                 raise InternalError(msg)
             self._write(path, data)
@@ -173,7 +188,8 @@ class MemoryStore:
         """Write an object if and only if there is none."""
 
         def write_if_absent() -> None:
-            if path in self.bucket.objects and self.bucket.objects[path][0] != data:
+            held = self.bucket.objects.get(self._prefix + path)
+            if held is not None and held[0] != data:
                 msg = f"object exists already; path={path}"
                 raise ObjectExistsError(msg)
             self._write(path, data)
@@ -184,10 +200,11 @@ class MemoryStore:
         """Read an object."""
 
         def read() -> bytes:
-            if path not in self.bucket.objects:
+            held = self.bucket.objects.get(self._prefix + path)
+            if held is None:
                 msg = f"object does not exist; path={path}"
                 raise ObjectMissingError(msg)
-            return self.bucket.objects[path][0]
+            return held[0]
 
         return self._perform(Operation.GET, path, read)
 
@@ -196,15 +213,22 @@ class MemoryStore:
         data = self.get(path)
         return write_new_file(target, lambda file: _fill(file, data))
 
+    def copy_from(self, source: ObjectStore, source_path: str, path: str) -> bool:
+        """Copy from another store in memory."""
+        if not isinstance(source, MemoryStore):
+            return False
+        self.put(path, source.get(source_path))
+        return True
+
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in path order, as they were at the time of the call."""
 
         def read() -> Iterator[ObjectInfo]:
             return iter(
                 [
-                    ObjectInfo(path, len(data), modified_ms)
+                    ObjectInfo(path.removeprefix(self._prefix), len(data), modified_ms)
                     for path, (data, modified_ms) in sorted(self.bucket.objects.items())
-                    if path.startswith(prefix)
+                    if path.startswith(self._prefix + prefix)
                 ]
             )
 
@@ -220,10 +244,10 @@ class MemoryStore:
         check_guarantees(self)
 
     def _write(self, path: str, data: bytes) -> None:
-        self.bucket.objects[path] = (data, self._now_ms())
+        self.bucket.objects[self._prefix + path] = (data, self._now_ms())
 
     def _remove(self, path: str) -> None:
-        self.bucket.objects.pop(path, None)
+        self.bucket.objects.pop(self._prefix + path, None)
 
     def _perform(self, operation: Operation, path: str, effect: Callable[[], R]) -> R:
         if operation is not Operation.LIST:

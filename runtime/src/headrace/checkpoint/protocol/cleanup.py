@@ -4,6 +4,7 @@ A coordinator of generation g that has completed checkpoint m keeps
 
 - its line: the checkpoints of g up to m, then those of the generation it continued from up to the
   origin, and so on; of these the newest ``retained``;
+- checkpoints that are held, because a savepoint of them is being made;
 - everything of g above m: it is in progress, or its publication has not returned yet;
 - checkpoints, whoever published them, with numbers that g may still use itself (below);
 - everything of newer generations: then g is deposed and only does not know it yet;
@@ -123,6 +124,7 @@ def find_garbage(
     checkpoints: Mapping[CheckpointId, CompleteCheckpoint],
     objects: Iterable[str],
     retained: int | None,
+    held: frozenset[CheckpointId] = frozenset(),
 ) -> Garbage:
     """Return what may be deleted.
 
@@ -131,10 +133,12 @@ def find_garbage(
         checkpoints: every complete checkpoint in storage; all could be read.
         objects: paths of all objects, listed **before** ``checkpoints`` were read.
         retained: number of checkpoints to keep on the line, None for all.
+        held: checkpoints to keep whatever their place; held when they were the newest, so what
+            they refer to was referred to ever since.
     """
     line = line_of(position, checkpoints)
     kept = set(line if retained is None else line[:retained])
-    kept |= {n for n, c in checkpoints.items() if _may_be_needed(position, c)}
+    kept |= {n for n, c in checkpoints.items() if n in held or _may_be_needed(position, c)}
     references = {path for n in kept for path in checkpoints[n].references}
     discarded = sorted(checkpoints.keys() - kept)
     return Garbage(

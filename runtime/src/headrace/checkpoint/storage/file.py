@@ -24,7 +24,12 @@ from typing import IO, TYPE_CHECKING, Final, TypeVar
 from headrace.checkpoint.storage.digest import copy_with_digest
 from headrace.checkpoint.storage.guarantees import check_guarantees
 from headrace.checkpoint.storage.local_files import opened_source, write_new_file
-from headrace.checkpoint.storage.store import ContentDigest, ObjectInfo, checked_path
+from headrace.checkpoint.storage.store import (
+    ContentDigest,
+    ObjectInfo,
+    ObjectStore,
+    checked_path,
+)
 from headrace.errors import (
     ObjectExistsError,
     ObjectMissingError,
@@ -141,6 +146,15 @@ class FileStore:
             self._target(path).open("rb", 0) as source,
         ):
             return write_new_file(target, lambda file: copy_with_digest(source, file))
+
+    def copy_from(self, source: ObjectStore, source_path: str, path: str) -> bool:
+        """Return False: `copy_object` reads the source file and checks what it reads."""
+        del source, source_path, path
+        return False
+
+    def local_path(self, path: str) -> Path:
+        """Return where an object lies, for readers that check what they read."""
+        return self._target(path)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in path order."""

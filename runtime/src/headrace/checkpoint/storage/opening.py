@@ -57,7 +57,7 @@ def _open_s3(uri: str, parts: urllib.parse.SplitResult, options: Mapping[str, st
 
 def _refused(fact: str, uri: str) -> InvalidConfigError:
     msg = (
-        f"{fact}, correct state.checkpoints.dir; uri={uri} "
+        f"{fact}, correct state.checkpoints.dir or the savepoint's directory; uri={uri} "
         f"supported={','.join(f'{scheme}://' for scheme in SUPPORTED_SCHEMES)}"
     )
     return InvalidConfigError(msg)

@@ -1,4 +1,4 @@
-"""What checkpoint storage must give: seven operations with stated guarantees.
+"""What checkpoint storage must give: eight operations with stated guarantees.
 
 Required of an implementation:
 - read-after-write: an object is visible to every reader once `put`/`create` has returned;
@@ -88,6 +88,17 @@ class ObjectStore(Protocol):
 
         Raises:
             ObjectMissingError: there is none.
+        """
+        ...
+
+    def copy_from(self, source: ObjectStore, source_path: str, path: str) -> bool:
+        """Copy another store's object inside the storage, without its bytes coming here.
+
+        Returns False, having done nothing, when the two have no such way; `copy_object` then
+        takes another one.
+
+        Raises:
+            ObjectMissingError: there is no such object in ``source``.
         """
         ...
 

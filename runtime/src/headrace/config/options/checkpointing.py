@@ -26,6 +26,12 @@ class CheckpointRetention(enum.Enum):
     NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
 
 
+class RestoreMode(enum.Enum):
+    """Who owns the checkpoint or savepoint that a job starts from."""
+
+    NO_CLAIM = "NO_CLAIM"
+
+
 class CheckpointStorageKind(enum.Enum):
     """Where checkpoints are kept."""
 
@@ -98,6 +104,15 @@ DIRECTORY: Final = Option(
     "is `<dir>/<job id>/chk-<n>`. Required when checkpointing is on.",
     aliases=("state.checkpoints.dir",),
 )
+SAVEPOINT_DIRECTORY: Final = Option(
+    "execution.checkpointing.savepoint-dir",
+    optional(STORAGE_URI),
+    None,
+    _SECTION,
+    "Where savepoints go whose request names no directory. Each one gets a directory of its own "
+    "below this, and is never deleted by Headrace.",
+    aliases=("state.savepoints.dir",),
+)
 NUM_RETAINED: Final = Option(
     "execution.checkpointing.num-retained",
     integer(1),
@@ -139,6 +154,17 @@ IGNORE_UNCLAIMED_STATE: Final = Option(
     aliases=("execution.savepoint.ignore-unclaimed-state",),
 )
 
+CLAIM_MODE: Final = Option(
+    "execution.state-recovery.claim-mode",
+    enumeration(RestoreMode, {"no-claim": RestoreMode.NO_CLAIM}),
+    RestoreMode.NO_CLAIM,
+    _SECTION,
+    "What becomes of the checkpoint or savepoint that a job starts from. NO_CLAIM: it stays its "
+    "owner's; the job's first checkpoint copies everything and refers to nothing of it. Flink's "
+    "CLAIM and LEGACY are not supported.",
+    aliases=("execution.savepoint-restore-mode",),
+)
+
 OPTIONS: Final = (
     INTERVAL,
     MODE,
@@ -148,9 +174,11 @@ OPTIONS: Final = (
     TOLERABLE_FAILURES,
     RETENTION,
     DIRECTORY,
+    SAVEPOINT_DIRECTORY,
     NUM_RETAINED,
     INCREMENTAL,
     STORAGE,
     RECOVERY_PATH,
     IGNORE_UNCLAIMED_STATE,
+    CLAIM_MODE,
 )

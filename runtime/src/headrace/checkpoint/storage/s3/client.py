@@ -124,6 +124,17 @@ class S3Client(Protocol):
         """PUT or multipart upload; reads ``source`` once and in order if it cannot seek."""
         ...
 
+    def copy(
+        self,
+        source: dict[str, str],
+        bucket: str,
+        key: str,
+        *,
+        Config: TransferConfig,  # noqa: N803
+    ) -> None:
+        """HEAD of the source, then COPY or a multipart copy."""
+        ...
+
     def download_fileobj(
         self,
         bucket: str,

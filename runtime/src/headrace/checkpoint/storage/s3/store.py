@@ -21,7 +21,12 @@ from headrace.checkpoint.storage.s3.errors import (
     from_code,
     mapped_s3_errors,
 )
-from headrace.checkpoint.storage.store import ContentDigest, ObjectInfo, checked_path
+from headrace.checkpoint.storage.store import (
+    ContentDigest,
+    ObjectInfo,
+    ObjectStore,
+    checked_path,
+)
 from headrace.errors import (
     HeadraceError,
     ObjectExistsError,
@@ -106,6 +111,15 @@ class S3Store:
         """Read an object into a new local file."""
         with mapped_s3_errors(self._uri(path)):
             return write_new_file(target, functools.partial(self._download, self._key(path)))
+
+    def copy_from(self, source: ObjectStore, source_path: str, path: str) -> bool:
+        """Copy inside S3, in parts when it is big; only from the same service and identity."""
+        if not isinstance(source, S3Store) or source._settings != self._settings:  # noqa: SLF001
+            return False
+        origin = {"Bucket": source._bucket, "Key": source._key(source_path)}  # noqa: SLF001
+        with mapped_s3_errors(f"{source.root_uri}/{source_path}"):
+            self._client.copy(origin, self._bucket, self._key(path), Config=TRANSFER)
+        return True
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in path order, a page of 1000 at a time."""

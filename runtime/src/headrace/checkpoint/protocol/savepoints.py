@@ -1,0 +1,114 @@
+"""Savepoints on paper: where one lies, what is in it, and which copies make it.
+
+::
+
+    <target directory>/savepoint-<job id, 6 digits>-<trigger id>/
+      _metadata                      written last, by conditional create
+      data-<attempt>/<file>          every file of the state
+
+A savepoint is a copy of one completed checkpoint of its job, with three differences:
+
+- **self-contained**: it refers to its own files alone, by paths relative to its own directory. It
+  can be moved, and deleting the job's checkpoints does not touch it (T6);
+- **no pending output**: it is made only after everything up to its checkpoint was published, so it
+  means the same in every job that starts from it, whatever ledger that job has (E10);
+- nothing ever deletes it but its owner (E1). Headrace removes only what an attempt that failed had
+  put into its own ``data-`` directory.
+
+The directory follows from the trigger id, so that a request that is repeated, by whoever lost the
+answer, finds what the first one made. Attempts do not share files: the conditional create of
+``_metadata`` decides which attempt *is* the savepoint, and another one may then remove its own
+files without asking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from headrace.checkpoint.protocol.types import (
+    CheckpointMetadata,
+    FileHandle,
+    KeyedStateHandle,
+    SlotSnapshot,
+)
+from headrace.errors import InternalError
+
+if TYPE_CHECKING:
+    from headrace.ids import JobId, TriggerId
+
+CHECKPOINT: Final = "checkpoint"
+SAVEPOINT: Final = "savepoint"
+"""Values of `CheckpointMetadata.kind`."""
+
+_JOB_ID_DIGITS: Final = 6
+"""As in Flink's names of savepoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """One file: where it is now (absolute URI) and where the savepoint has it (relative path)."""
+
+    source: FileHandle
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointPlan:
+    """What to copy, and the metadata that then tells of it."""
+
+    copies: tuple[FileCopy, ...]
+    metadata: CheckpointMetadata
+
+
+def savepoint_dir(job_id: JobId, trigger_id: TriggerId) -> str:
+    """Return the name of a savepoint's directory below the target directory."""
+    return f"savepoint-{job_id[:_JOB_ID_DIGITS]}-{trigger_id}"
+
+
+def data_dir(attempt: str) -> str:
+    """Return the directory of one attempt's files inside the savepoint's directory."""
+    return f"data-{attempt}"
+
+
+def plan_savepoint(checkpoint: CheckpointMetadata, attempt: str) -> SavepointPlan:
+    """Return how a checkpoint becomes a savepoint.
+
+    Args:
+        checkpoint: a complete checkpoint whose output is published, with absolute file URIs.
+        attempt: unique to this attempt.
+
+    Raises:
+        InternalError: two files of the checkpoint would get the same name.
+    """
+    files = {
+        file.path: file for slot in checkpoint.slots for keyed in slot.keyed for file in keyed.files
+    }
+    # The last part of a path is unique in a job for ever (`paths`), so it needs no directories.
+    targets = {path: f"{data_dir(attempt)}/{path.rpartition('/')[2]}" for path in files}
+    if len(set(targets.values())) != len(targets):
+        msg = f"two files of a checkpoint have one name; checkpoint=chk-{checkpoint.checkpoint_id}"
+        raise InternalError(msg)
+
+    def keyed(handle: KeyedStateHandle) -> KeyedStateHandle:
+        moved = [replace(file, path=targets[file.path]) for file in handle.files]
+        return replace(handle, files=moved)
+
+    def slot(snapshot: SlotSnapshot) -> SlotSnapshot:
+        return replace(
+            snapshot,
+            keyed=[keyed(handle) for handle in snapshot.keyed],
+            committables=[],
+            uploaded_bytes=snapshot.state_size_bytes,
+        )
+
+    metadata = replace(
+        checkpoint,
+        kind=SAVEPOINT,
+        parent=None,
+        slots=[slot(snapshot) for snapshot in checkpoint.slots],
+    )
+    copies = tuple(FileCopy(files[path], targets[path]) for path in sorted(files))
+    return SavepointPlan(copies, metadata)
