@@ -14,6 +14,7 @@ from headrace.serialization.types import (
     DATE,
     DECIMAL,
     DOUBLE,
+    DURATION,
     FLOAT,
     INSTANT,
     INT,
@@ -38,6 +39,7 @@ zones = [dt.UTC, *(dt.timezone(dt.timedelta(minutes=minutes)) for minutes in (33
 aware = st.datetimes(
     dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1), timezones=st.sampled_from(zones)
 )
+durations = st.integers(-(1 << 63), (1 << 63) - 1).map(lambda micros: dt.timedelta(0, 0, micros))
 
 scalars = {
     STRING: text,
@@ -55,6 +57,7 @@ scalars = {
     TIME: st.times(),
     TIMESTAMP: st.datetimes(),
     INSTANT: aware,
+    DURATION: durations,
 }
 
 any_atom = st.one_of(st.none(), *scalars.values(), st.decimals(allow_nan=False))

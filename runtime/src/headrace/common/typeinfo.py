@@ -10,13 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.serialization import types as described
+from headrace.serialization.class_types import NumpyType, RecordType
 from headrace.serialization.registry import key_serializer, value_serializer
+from headrace.serialization.type_text import type_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from headrace.serialization.serializer import KeySerializer, TypeSerializer
     from headrace.serialization.types import TypeDescription
+
+FormerName = described.FormerName
+"""Annotates a renamed field of a class: ``total: Annotated[int, FormerName("count")]``."""
 
 
 class TypeInformation:
@@ -51,7 +56,7 @@ class TypeInformation:
         return hash(self._description)
 
     def __repr__(self) -> str:
-        return type_name(self._description)
+        return type_text(self._description)
 
 
 class BasicTypeInfo(TypeInformation):
@@ -66,12 +71,23 @@ class RowTypeInfo(TypeInformation):
     """A row of typed, optionally named fields."""
 
     def __init__(
-        self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None
+        self,
+        field_types: Sequence[TypeInformation],
+        field_names: Sequence[str] | None = None,
+        former_names: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         names = field_names or [f"f{index}" for index in range(len(field_types))]
+        former = {name: tuple(olds) for name, olds in (former_names or {}).items()}
         self._field_types = list(field_types)
-        self._row = described.RowType(tuple(names), tuple(t.description for t in field_types))
+        self._row = described.RowType(
+            tuple(names), tuple(t.description for t in field_types), tuple(former.items())
+        )
         super().__init__(self._row)
+
+    @property
+    def row(self) -> described.RowType:
+        """The description, as a row's."""
+        return self._row
 
     def get_field_names(self) -> list[str]:
         """Return the names, ``f0``, ``f1``... when none were given."""
@@ -117,10 +133,34 @@ class MapTypeInfo(TypeInformation):
 
 
 class ClassTypeInfo(TypeInformation):
-    """A user's dataclass or `msgspec.Struct`."""
+    """A user's dataclass, `msgspec.Struct` or pydantic model."""
 
     def __init__(self, python_class: type) -> None:
         super().__init__(described.ClassType(python_class))
+
+
+class RecordTypeInfo(TypeInformation):
+    """A class that a checkpoint describes; values are dicts."""
+
+
+class NumpyTypeInfo(TypeInformation):
+    """A `numpy.ndarray`."""
+
+
+class ArrowArrayTypeInfo(TypeInformation):
+    """A `pyarrow.Array`."""
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        self.elem_type = element_type
+        super().__init__(described.ArrowArrayType(element_type.description))
+
+
+class ArrowBatchTypeInfo(TypeInformation):
+    """A `pyarrow.RecordBatch`."""
+
+    def __init__(self, row_type: RowTypeInfo) -> None:
+        self.row_type = row_type
+        super().__init__(described.ArrowBatchType(row_type.row))
 
 
 class Types:
@@ -213,10 +253,18 @@ class Types:
 
     @staticmethod
     def ROW_NAMED(  # noqa: N802
-        field_names: list[str], field_types: list[TypeInformation]
+        field_names: list[str],
+        field_types: list[TypeInformation],
+        former_names: dict[str, list[str]] | None = None,
     ) -> RowTypeInfo:
-        """Return the type of `Row` with named fields."""
-        return RowTypeInfo(field_types, field_names)
+        """Return the type of `Row` with named fields.
+
+        Args:
+            field_names: unique.
+            field_types: one for each name.
+            former_names: of renamed fields the names under which older state holds them.
+        """
+        return RowTypeInfo(field_types, field_names, former_names)
 
     @staticmethod
     def TUPLE(field_types: list[TypeInformation]) -> TupleTypeInfo:  # noqa: N802
@@ -254,35 +302,43 @@ class Types:
 
     @staticmethod
     def POJO(python_class: type) -> TypeInformation:  # noqa: N802
-        """Return the type of a dataclass or `msgspec.Struct`; its fields may come and go."""
+        """Return the type of a dataclass, `msgspec.Struct` or pydantic model.
+
+        Its fields may come and go; see docs/types.md for what else may change.
+        """
         return ClassTypeInfo(python_class)
 
+    @staticmethod
+    def DURATION() -> TypeInformation:  # noqa: N802
+        """Return the type of ``datetime.timedelta``."""
+        return BasicTypeInfo(described.DURATION)
 
-def type_name(description: TypeDescription) -> str:  # noqa: PLR0911 - one for each kind
-    """Return a type as people write it, e.g. ``ROW<name STRING, age INT>``."""
-    match description:
-        case described.ScalarType(kind):
-            return kind.name
-        case described.RowType(names, types):
-            fields = zip(names, map(type_name, types), strict=True)
-            return f"ROW<{', '.join(f'{name} {kind}' for name, kind in fields)}>"
-        case described.TupleType(elements):
-            return f"TUPLE<{', '.join(map(type_name, elements))}>"
-        case described.ListType(element):
-            return f"LIST<{type_name(element)}>"
-        case described.MapType(key, value):
-            return f"MAP<{type_name(key)}, {type_name(value)}>"
-        case described.ClassType(python_class):
-            return python_class.__qualname__
-        case described.PickledType():
-            return "PICKLED"
+    @staticmethod
+    def NUMPY(dtype: str, ndim: int | None = 1) -> TypeInformation:  # noqa: N802
+        """Return the type of `numpy.ndarray` of one element type.
+
+        Args:
+            dtype: a boolean, an integer or a float, by NumPy's name, e.g. "float32".
+            ndim: number of dimensions, None for any.
+        """
+        return NumpyTypeInfo(NumpyType(dtype, ndim))
+
+    @staticmethod
+    def ARROW_ARRAY(element_type: TypeInformation) -> TypeInformation:  # noqa: N802
+        """Return the type of `pyarrow.Array`; elements may be null."""
+        return ArrowArrayTypeInfo(element_type)
+
+    @staticmethod
+    def ARROW_BATCH(row_type: RowTypeInfo) -> TypeInformation:  # noqa: N802
+        """Return the type of `pyarrow.RecordBatch` with a row's fields as columns."""
+        return ArrowBatchTypeInfo(row_type)
 
 
-def type_info_of(description: TypeDescription) -> TypeInformation:  # noqa: PLR0911 - as above
+def type_info_of(description: TypeDescription) -> TypeInformation:  # noqa: C901, PLR0911 - one for each kind
     """Return the declared type of a description: ``TypeInformation.description`` reversed."""
     match description:
-        case described.RowType(names, types):
-            return RowTypeInfo([type_info_of(t) for t in types], names)
+        case described.RowType():
+            return row_type_info_of(description)
         case described.TupleType(elements):
             return TupleTypeInfo([type_info_of(t) for t in elements])
         case described.ListType(element):
@@ -295,3 +351,17 @@ def type_info_of(description: TypeDescription) -> TypeInformation:  # noqa: PLR0
             return PickledBytesTypeInfo(description)
         case described.ScalarType():
             return BasicTypeInfo(description)
+        case NumpyType():
+            return NumpyTypeInfo(description)
+        case described.ArrowArrayType(element):
+            return ArrowArrayTypeInfo(type_info_of(element))
+        case described.ArrowBatchType(row):
+            return ArrowBatchTypeInfo(row_type_info_of(row))
+        case RecordType():
+            return RecordTypeInfo(description)
+
+
+def row_type_info_of(row: described.RowType) -> RowTypeInfo:
+    """Return the declared type of a row's description."""
+    fields = [type_info_of(field_type) for field_type in row.field_types]
+    return RowTypeInfo(fields, row.field_names, dict(row.former_names))

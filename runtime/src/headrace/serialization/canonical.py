@@ -19,6 +19,7 @@ and every variable part a length::
     0c <count:u32> <item>*               list
     0d <count:u32> <named:u8> <name item>* <item>*   Row of kind INSERT
     0e <microseconds:i64>                time without zone, since midnight
+    0f <microseconds:i64>                timedelta
 
 All numbers are big-endian. The format is stored in checkpoints: golden-tested, never changed.
 """
@@ -127,9 +128,12 @@ def _canonical_other(value: object) -> object:  # noqa: C901, PLR0911, PLR0912  
             return dt.date(value.year, value.month, value.day)
         case dt.time() if value.tzinfo is None:
             return dt.time(value.hour, value.minute, value.second, value.microsecond)
+        case dt.timedelta():
+            return canonical_duration(value)
+    found = f"{type(value).__module__}.{type(value).__qualname__}"
     msg = (
-        "a key must be None, bool, int, float, str, bytes, Decimal, date, time, datetime, or a "
-        f"tuple, list or Row of these; type={type(value).__module__}.{type(value).__qualname__}"
+        "a key must be None, bool, int, float, str, bytes, Decimal, date, time, datetime, "
+        f"timedelta, or a tuple, list or Row of these; type={found}"
     )
     raise TypeError(msg)
 
@@ -189,6 +193,27 @@ def _canonical_datetime(value: dt.datetime) -> dt.datetime:
     except OverflowError as error:
         msg = f"a key's time must lie in the years 1 to 9999 in UTC; value={value!s}"
         raise TypeError(msg) from error
+
+
+def canonical_duration(value: dt.timedelta) -> dt.timedelta:
+    """Return ``value`` as a plain timedelta.
+
+    Raises:
+        TypeError: its microseconds do not fit 64 bits, or it has nanoseconds (pandas.Timedelta).
+    """
+    micros = duration_micros(value)
+    if getattr(value, "nanoseconds", 0) or not -(1 << 63) <= micros < 1 << 63:
+        msg = (
+            "a duration must be whole microseconds that fit 64 bits; "
+            f"type={type(value).__qualname__} value={value!s}"
+        )
+        raise TypeError(msg)
+    return value if type(value) is dt.timedelta else micros * _MICROSECOND
+
+
+def duration_micros(value: dt.timedelta) -> int:
+    """Return the whole microseconds of ``value``."""
+    return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
 
 
 def _micros_of(value: dt.datetime) -> int:
@@ -279,6 +304,7 @@ _ENCODERS: Final[dict[type, Callable[..., None]]] = {
     list: lambda value, out: _encode_items(0x0C, value, out),
     Row: _encode_row,
     dt.time: lambda value, out: out.extend(b"\x0e" + _I64.pack(_time_micros(value))),
+    dt.timedelta: lambda value, out: out.extend(b"\x0f" + _I64.pack(duration_micros(value))),
 }
 
 
@@ -374,4 +400,5 @@ _DECODERS: Final[tuple[Callable[[bytes, int], tuple[object, int]], ...]] = (
     _decode_items,
     _decode_row,
     _decode_time,
+    lambda data, at: (_I64.unpack_from(data, at)[0] * _MICROSECOND, at + 8),
 )

@@ -15,9 +15,10 @@ import xxhash
 from headrace.errors import InvalidProgramError
 from headrace.keygroups import KEY_HASH_SEED
 from headrace.serialization import canonical
-from headrace.serialization.compatibility import describe, format_type
 from headrace.serialization.keys import (
     CODEC,
+    UNDECLARED,
+    UNDECLARED_TYPE,
     BooleanKeySerializer,
     BytesKeySerializer,
     DeclaredKeySerializer,
@@ -26,6 +27,7 @@ from headrace.serialization.keys import (
     StringKeySerializer,
 )
 from headrace.serialization.row import Row
+from headrace.serialization.type_text import type_text
 from headrace.serialization.types import (
     INTEGER_BITS,
     PICKLED,
@@ -72,12 +74,15 @@ class CanonicalKeySerializer(DeclaredKeySerializer[object]):
     def __init__(self, description: TypeDescription = PICKLED) -> None:
         super().__init__(description)
         if isinstance(description, PickledType):
-            self._described = {"type": "undeclared"}
+            self._described = UNDECLARED_TYPE
             self._snapshot = {"codec": CODEC, "type": self._described}
         self._coerce = _build_coercion(description)
 
     def __reduce__(self) -> tuple[object, ...]:
         return CanonicalKeySerializer, (self._description,)
+
+    def _text(self) -> str:
+        return UNDECLARED if self._description == PICKLED else super()._text()
 
     def coerce(self, value: object) -> object:
         """Return the declared type's canonical value."""
@@ -124,7 +129,7 @@ def _build_coercion(description: TypeDescription) -> Callable[[object], object]:
             return _row_coercion(description, names, [_build_coercion(t) for t in types])
     msg = (
         "values of this type cannot be keys, key by a string, number, tuple or row; "
-        f"type={format_type(describe(description))}"
+        f"type={type_text(description)}"
     )
     raise InvalidProgramError(msg)
 
@@ -179,8 +184,8 @@ def _row_coercion(
 
 
 def _not_declared(description: TypeDescription, value: object) -> TypeError:
-    declared = format_type(describe(description))
     found = type(value).__qualname__
+    declared = type_text(description)
     return TypeError(f"a key is not of its declared type; declared={declared} type={found}")
 
 
@@ -191,4 +196,5 @@ _PYTHON_TYPES: Final[dict[ScalarKind, Callable[[object], bool]]] = {
     ScalarKind.TIME: lambda value: type(value) is dt.time,
     ScalarKind.TIMESTAMP: lambda value: type(value) is dt.datetime and value.tzinfo is None,
     ScalarKind.INSTANT: lambda value: type(value) is dt.datetime and value.tzinfo is not None,
+    ScalarKind.DURATION: lambda value: type(value) is dt.timedelta,
 }

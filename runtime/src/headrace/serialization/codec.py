@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.serialization.compatibility import describe, format_type
+from headrace.serialization.type_text import type_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,6 @@ def identity(value: object) -> object:
 
 def not_of(description: TypeDescription, value: object) -> TypeError:
     """Return the error that says that ``value`` is not of the declared type."""
-    declared = format_type(describe(description))
     found = type(value).__qualname__
+    declared = type_text(description)
     return TypeError(f"a value is not of its declared type; declared={declared} type={found}")

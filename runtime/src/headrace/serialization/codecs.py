@@ -1,18 +1,23 @@
-"""Codecs of every described type: scalars from `scalar_codecs`, containers and classes here."""
+"""Codecs of every described type: containers here, all others in modules of their kind."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Union
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from headrace.errors import InvalidProgramError
+from headrace.serialization.class_codecs import record_codec
+from headrace.serialization.class_types import NumpyType, RecordType
+from headrace.serialization.classes import record_of_class
 from headrace.serialization.codec import Codec, identity, not_of
-from headrace.serialization.compatibility import describe, format_type
+from headrace.serialization.numpy_codec import numpy_codec
 from headrace.serialization.row import Row, RowKind
 from headrace.serialization.scalar_codecs import scalar_codec
+from headrace.serialization.type_text import type_text
 from headrace.serialization.types import (
-    INTEGER_BITS,
+    ArrowArrayType,
+    ArrowBatchType,
     ClassType,
     ListType,
     MapType,
@@ -29,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.serialization.types import TypeDescription
 
 
-def build_codec(description: TypeDescription) -> Codec:
+def build_codec(description: TypeDescription) -> Codec:  # noqa: C901, PLR0911  one kind a case
     """Return the codec of a described type.
 
     Raises:
@@ -47,7 +52,13 @@ def build_codec(description: TypeDescription) -> Codec:
         case MapType(key, value):
             return _map(description, key, _nullable(build_codec(value)))
         case ClassType(python_class):
-            return _class(description, python_class)
+            return record_codec(record_of_class(python_class))
+        case RecordType():
+            return record_codec(description)
+        case NumpyType():
+            return numpy_codec(description)
+        case ArrowArrayType() | ArrowBatchType():
+            return _arrow(description)
         case PickledType():
             msg = "pickled values cannot be parts of a typed value, declare the part's type"
             raise InvalidProgramError(msg)
@@ -88,8 +99,8 @@ def _tuple(description: TupleType, parts: list[Codec]) -> Codec:
     def coerce(value: object) -> tuple[object, ...]:
         return tuple([convert(v) for convert, v in zip(coerces, items(value), strict=True)])
 
-    def lower(value: object) -> list[object]:
-        return [convert(v) for convert, v in zip(lowers, items(value), strict=True)]
+    def lower(value: object) -> tuple[object, ...]:
+        return tuple([convert(v) for convert, v in zip(lowers, items(value), strict=True)])
 
     def lift(wire: tuple[object, ...]) -> tuple[object, ...]:
         return tuple([convert(w) for convert, w in zip(lifts, wire, strict=True)])
@@ -166,21 +177,22 @@ def _list(description: ListType, part: Codec) -> Codec:
     )
 
 
-_MAP_KEYS: Final = frozenset(INTEGER_BITS) | {
-    ScalarKind.STRING,
-    ScalarKind.BYTES,
-    ScalarKind.BOOLEAN,
-    ScalarKind.DATE,
-    ScalarKind.TIME,
-    ScalarKind.TIMESTAMP,
-}
+def may_be_map_key(key: TypeDescription) -> bool:
+    """Whether values are hashable and equal exactly when their bytes are."""
+    match key:
+        case ScalarType(kind):
+            return kind not in {ScalarKind.FLOAT, ScalarKind.DOUBLE, ScalarKind.DECIMAL}
+        case TupleType(elements):
+            return all(map(may_be_map_key, elements))
+        case _:
+            return False
 
 
 def _map(description: MapType, key: TypeDescription, value_codec: Codec) -> Codec:
-    if not (isinstance(key, ScalarType) and key.kind in _MAP_KEYS):
+    if not may_be_map_key(key):
         msg = (
-            "keys of a map must be strings, bytes, booleans, integers, dates or times; "
-            f"key={format_type(describe(key))}"
+            "keys of a map must be strings, bytes, booleans, integers, times or tuples of these; "
+            f"key={type_text(key)}"
         )
         raise InvalidProgramError(msg)
     key_codec = build_codec(key)
@@ -210,12 +222,12 @@ def _map(description: MapType, key: TypeDescription, value_codec: Codec) -> Code
     )
 
 
-def _class(description: ClassType, python_class: type) -> Codec:
-    describe(description)  # refuses fields that cannot be stored
+def _arrow(description: ArrowArrayType | ArrowBatchType) -> Codec:
+    # pyarrow takes a tenth of a second and 40 MB to import, and most programs need none of it.
+    from headrace.serialization import arrow_codecs  # noqa: PLC0415
 
-    def coerce(value: object) -> object:
-        if type(value) is python_class:
-            return value
-        raise not_of(description, value)
-
-    return Codec(python_class, coerce, coerce, identity, immutable=False, verify=True)
+    match description:
+        case ArrowArrayType():
+            return arrow_codecs.array_codec(description)
+        case ArrowBatchType():
+            return arrow_codecs.batch_codec(description)

@@ -26,10 +26,13 @@ import xxhash
 from headrace.errors import CorruptStateError
 from headrace.keygroups import KEY_HASH_SEED
 from headrace.serialization import canonical
-from headrace.serialization.compatibility import describe, format_type, incompatibility
+from headrace.serialization.compatibility import Compatibility, Verdict, of_value
+from headrace.serialization.described import describe, parse
+from headrace.serialization.type_text import type_text
 from headrace.serialization.types import INTEGER_BITS, ScalarKind, ScalarType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from headrace.serialization.types import TypeDescription
@@ -38,6 +41,12 @@ T = TypeVar("T")
 
 CODEC: Final = "key/1"
 """Name of this module's byte format in stored snapshots."""
+
+UNDECLARED: Final = "UNDECLARED"
+UNDECLARED_TYPE: Final[dict[str, object]] = {"type": "undeclared"}
+"""Stands for the type of keys that describe themselves."""
+
+_KEY_BITS: Final = {kind.value: bits for kind, bits in INTEGER_BITS.items()}
 
 _U64: Final = struct.Struct(">Q")
 _F64: Final = struct.Struct(">d")
@@ -68,37 +77,48 @@ class DeclaredKeySerializer(Generic[T]):
         return hash(self._description)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({format_type(self._described)})"
+        return f"{type(self).__name__}({self._text()})"
 
     def snapshot(self) -> dict[str, object]:
         """Return codec and type."""
         return self._snapshot
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why keys stored under ``stored`` would not be found, or None."""
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return whether keys stored under ``stored`` are found: as they are, or not at all.
+
+        Keys decide where rows are, so they never migrate.
+        """
+        declared = self._text()
         if stored.get("codec") != CODEC:
-            return f"unknown key codec; stored={stored.get('codec')} declared={CODEC}"
-        if stored.get("type") == self._described:
-            return None
-        reason = incompatibility(stored.get("type"), self._described)
-        if reason is None and not self._shares_bytes_with(stored.get("type")):
-            types = f"stored={stored.get('type')} declared={self._described}"
-            return f"keys of the two types have different bytes; {types}"
-        return reason
+            note = f"unknown key codec; stored={stored.get('codec')} declared={CODEC}"
+            return of_value(Verdict.INCOMPATIBLE, str(stored.get("codec")), declared, note)
+        described = stored.get("type")
+        text = UNDECLARED if described == UNDECLARED_TYPE else type_text(parse(described))
+        if described == self._described or self._shares_bytes_with(described):
+            return of_value(Verdict.AS_IS, text, declared)
+        note = f"key types do not evolve; stored={text} declared={declared}"
+        return of_value(Verdict.INCOMPATIBLE, text, declared, note)
+
+    def migration(self, _stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Keys never migrate; the function leaves bytes as they are."""
+        return lambda data: data
 
     def _shares_bytes_with(self, stored: object) -> bool:
-        """Whether a type that can be read as this one also has this one's key bytes."""
-        kinds = {kind.value for kind in INTEGER_BITS} | {"float", "double"}
-        return all(
-            isinstance(described, dict) and described.get("type") in kinds
-            for described in (stored, self._described)
-        )
+        """Whether a narrower type's keys have this one's bytes."""
+        old = stored.get("type") if isinstance(stored, dict) else None
+        new = self._described["type"]
+        if old in _KEY_BITS and new in _KEY_BITS:
+            return _KEY_BITS[str(old)] <= _KEY_BITS[str(new)]
+        return (old, new) == ("float", "double")
+
+    def _text(self) -> str:
+        return type_text(self._description)
 
     def refuse(self, key: object) -> NoReturn:
         """Raise the TypeError that names declared type and the key's type."""
         msg = (
             "a key is not of its declared type; "
-            f"declared={format_type(self._described)} type={type(key).__qualname__}"
+            f"declared={self._text()} type={type(key).__qualname__}"
         )
         raise TypeError(msg)
 

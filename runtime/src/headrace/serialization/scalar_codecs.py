@@ -116,6 +116,10 @@ def _to_instant(value: object) -> object:
     return canonical.canonical(value)
 
 
+def _to_duration(value: object) -> object:
+    return canonical.canonical_duration(value) if isinstance(value, dt.timedelta) else None
+
+
 def _lower_big_int(value: int) -> object:
     return value if -(1 << 63) <= value < 1 << 64 else canonical.int_bytes(value)
 
@@ -167,6 +171,12 @@ _SCALARS: Final[
         int,
         lambda value: (value - _EPOCH_UTC) // _MICROSECOND,
         lambda wire: _EPOCH_UTC + wire * _MICROSECOND,
+    ),
+    ScalarKind.DURATION: (
+        _to_duration,
+        int,
+        canonical.duration_micros,
+        lambda wire: wire * _MICROSECOND,
     ),
 }
 

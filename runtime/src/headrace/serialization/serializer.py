@@ -1,13 +1,18 @@
 """The contract of a type serializer (B34, E6).
 
 A serializer turns values of one declared type into bytes and back, and describes itself in a
-JSON-able snapshot that is stored with the state. On restore the snapshot decides whether old
-bytes can still be read.
+JSON-able snapshot that is stored with the state. On restore the declared serializer is asked about
+the stored snapshot: whether old bytes stay, are rewritten, or are refused.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.serialization.compatibility import Compatibility
 
 T = TypeVar("T")
 
@@ -52,8 +57,20 @@ class TypeSerializer(Protocol[T]):
         """Return a JSON-able description, e.g. ``{"type": "row", "fields": [...]}``."""
         ...
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why bytes of snapshot ``stored`` cannot be read, or None if it can."""
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of bytes of snapshot ``stored`` under this type.
+
+        Raises:
+            IncompatibleStateError: the snapshot is not understood; a newer release wrote it.
+        """
+        ...
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Return the function bytes of snapshot ``stored`` -> bytes of this type.
+
+        For `Verdict.AFTER_MIGRATION`. The function raises IncompatibleStateError for a value that
+        has no counterpart, e.g. an integer that no double is equal to.
+        """
         ...
 
 

@@ -16,11 +16,18 @@ Values of each kind (what user code sees)::
     DATE, TIME       datetime.date, datetime.time without zone
     TIMESTAMP        datetime.datetime without zone
     INSTANT          datetime.datetime with zone; read back in UTC
+    DURATION         datetime.timedelta
     RowType          headrace.serialization.row.Row (tuples are accepted), fields may be None
     TupleType        tuple, elements may be None
     ListType         list, elements may be None
     MapType          dict, values may be None
-    ClassType        a dataclass or msgspec.Struct
+    ClassType        a dataclass, msgspec.Struct or pydantic model
+    NumpyType        numpy.ndarray of one dtype
+    ArrowArrayType   pyarrow.Array
+    ArrowBatchType   pyarrow.RecordBatch
+
+What only fields of classes can be (optional, union, enum...) is in
+`headrace.serialization.class_types`.
 """
 
 from __future__ import annotations
@@ -28,6 +35,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from typing import Final
+
+from headrace.serialization.class_types import ClassPart, NumpyType, RecordType
 
 
 class ScalarKind(enum.Enum):
@@ -48,6 +57,7 @@ class ScalarKind(enum.Enum):
     TIME = "time"
     TIMESTAMP = "timestamp"
     INSTANT = "instant"
+    DURATION = "duration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +79,12 @@ class RowType:
     Attributes:
         field_names: unique, in order; ``f0``, ``f1``... when the user gave none.
         field_types: one for each name.
+        former_names: (field, names under which older state holds it), for renamed fields.
     """
 
     field_names: tuple[str, ...]
     field_types: tuple[TypeDescription, ...]
+    former_names: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.field_names) != len(self.field_types):
@@ -83,6 +95,10 @@ class RowType:
             raise ValueError(msg)
         if len(set(self.field_names)) != len(self.field_names):
             msg = f"field names of a row must be unique; names={list(self.field_names)}"
+            raise ValueError(msg)
+        unknown = [name for name, _ in self.former_names if name not in self.field_names]
+        if unknown:
+            msg = f"former names are given for fields that a row does not have; fields={unknown}"
             raise ValueError(msg)
 
 
@@ -102,7 +118,7 @@ class ListType:
 
 @dataclass(frozen=True, slots=True)
 class MapType:
-    """A dict. Keys may be string, bytes, boolean, an integer, date, time or timestamp."""
+    """A dict. Keys may be scalars other than floats, or tuples of such."""
 
     key_type: TypeDescription
     value_type: TypeDescription
@@ -110,12 +126,53 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class ClassType:
-    """A user's dataclass or `msgspec.Struct`; stored by field name, so fields may come and go."""
+    """A dataclass, `msgspec.Struct` or pydantic model; its fields may come and go."""
 
     python_class: type
 
 
-TypeDescription = ScalarType | PickledType | RowType | TupleType | ListType | MapType | ClassType
+@dataclass(frozen=True, slots=True)
+class ArrowArrayType:
+    """A `pyarrow.Array`; elements may be null."""
+
+    element_type: TypeDescription
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowBatchType:
+    """A `pyarrow.RecordBatch`: columns of a row's fields, in its order."""
+
+    row: RowType
+
+
+TypeDescription = (
+    ScalarType
+    | PickledType
+    | RowType
+    | TupleType
+    | ListType
+    | MapType
+    | ClassType
+    | NumpyType
+    | ArrowArrayType
+    | ArrowBatchType
+    | RecordType
+)
+"""What can be declared; a `RecordType` stands for a class of which only the fields are known."""
+
+AnyType = TypeDescription | ClassPart
+"""Every description."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerName:
+    """Marks a renamed field, so that state stored under the old name is read.
+
+    ``total: Annotated[int, FormerName("count")]`` in a dataclass, struct or pydantic model.
+    """
+
+    name: str
+
 
 PICKLED: Final = PickledType()
 STRING: Final = ScalarType(ScalarKind.STRING)
@@ -133,6 +190,7 @@ DATE: Final = ScalarType(ScalarKind.DATE)
 TIME: Final = ScalarType(ScalarKind.TIME)
 TIMESTAMP: Final = ScalarType(ScalarKind.TIMESTAMP)
 INSTANT: Final = ScalarType(ScalarKind.INSTANT)
+DURATION: Final = ScalarType(ScalarKind.DURATION)
 
 INTEGER_BITS: Final = {
     ScalarKind.BYTE: 8,

@@ -9,9 +9,12 @@ Bytes of a value are one MessagePack object (stored format, golden-tested; docs/
     DECIMAL                     str, exponent kept
     DATE, TIME                  int: days since 1970-01-01, microseconds since midnight
     TIMESTAMP, INSTANT          int: microseconds since 1970-01-01T00:00 (INSTANT: in UTC)
+    DURATION                    int: microseconds
     ROW                         array [row kind, field, ...]; nil for None
     TUPLE, LIST, MAP            array, array, map; nil for None
     class                       what msgspec writes: a map by field name, or an array
+    NumPy array                 array [bin of its elements, little-endian, length of dimension, ...]
+    Arrow array, batch          bin: Arrow IPC message without schema
     PICKLED                     pickle, protocol 5 (not MessagePack)
 
 `serialize` checks every part, so that bytes that cannot be read back are never stored.
@@ -20,17 +23,23 @@ Bytes of a value are one MessagePack object (stored format, golden-tested; docs/
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import cloudpickle
 import msgspec
 
-from headrace.errors import CorruptStateError
+from headrace.errors import CorruptStateError, IncompatibleStateError, InvalidProgramError
+from headrace.serialization.classes import with_defaults
 from headrace.serialization.codecs import build_codec
-from headrace.serialization.compatibility import describe, format_type, incompatibility
+from headrace.serialization.compatibility import Compatibility, Verdict, of_value
+from headrace.serialization.described import describe, parse
+from headrace.serialization.evolution import resolve
+from headrace.serialization.type_text import type_text
 from headrace.serialization.types import PICKLED, ListType, PickledType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.serialization.serializer import TypeSerializer
     from headrace.serialization.types import TypeDescription
 
@@ -68,17 +77,20 @@ class _DescribedSerializer:
         return hash(self._description)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({format_type(self._described)})"
+        return f"{type(self).__name__}({type_text(self._description)})"
 
     def snapshot(self) -> dict[str, object]:
         """Return codec and type."""
         return {"codec": self._codec_name, "type": self._described}
 
-    def incompatibility(self, stored: dict[str, object]) -> str | None:
-        """Return why values stored under ``stored`` cannot be read, or None."""
-        if stored.get("codec") != self._codec_name:
-            return f"the codecs differ; stored={stored.get('codec')} declared={self._codec_name}"
-        return incompatibility(stored.get("type"), self._described)
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of values stored under ``stored``."""
+        raise NotImplementedError
+
+    def _foreign(self, stored: dict[str, object]) -> Compatibility:
+        codec = stored.get("codec")
+        note = f"the codecs differ; stored={codec} declared={self._codec_name}"
+        return of_value(Verdict.INCOMPATIBLE, str(codec), type_text(self._description), note)
 
 
 class MsgpackSerializer(_DescribedSerializer):
@@ -93,7 +105,11 @@ class MsgpackSerializer(_DescribedSerializer):
         self._lift = codec.lift
         self._verify = codec.verify
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(codec.wire_type).decode
+        try:
+            self._decode = msgspec.msgpack.Decoder(codec.wire_type).decode
+        except TypeError as error:
+            msg = f"a type cannot be stored: {error}; type={type_text(description)}"
+            raise InvalidProgramError(msg) from error
 
     @property
     def immutable(self) -> bool:
@@ -134,8 +150,45 @@ class MsgpackSerializer(_DescribedSerializer):
         """Return the serializer of lists of such values: arrays of exactly what this one writes."""
         return MsgpackSerializer(ListType(self._description))
 
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of values stored under ``stored``."""
+        match stored.get("codec"):
+            case self._codec_name:
+                return resolve(parse(stored.get("type")), parse(self._described)).compatibility
+            case codec if codec == PICKLE:
+                note = "pickled values become typed, every value is checked"
+                return of_value(Verdict.AFTER_MIGRATION, "PICKLED", self._text(), note)
+            case _:
+                return self._foreign(stored)
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Return the function bytes under ``stored`` -> bytes under this type."""
+        if stored.get("codec") == PICKLE:
+            to_values = PickleSerializer().deserialize
+
+            def migrated(data: bytes) -> bytes:
+                return self.serialize(to_values(data))
+
+        else:
+            convert = resolve(parse(stored.get("type")), parse(self._described)).convert
+            decode = msgspec.msgpack.Decoder().decode
+
+            def migrated(data: bytes) -> bytes:
+                # Once around, so that constraints are checked and defaults are stored.
+                moved = self.deserialize(self._encode(convert(decode(data))))
+                return self.serialize(with_defaults(moved))
+
+        def migrate(data: bytes) -> bytes:
+            try:
+                return migrated(data)
+            except _NO_COUNTERPART as error:
+                msg = f"a stored value has no counterpart: {error}; declared={self._text()}"
+                raise IncompatibleStateError(msg) from error
+
+        return migrate
+
     def _text(self) -> str:
-        return format_type(self._described)
+        return type_text(self._description)
 
 
 class PickleSerializer(_DescribedSerializer):
@@ -148,6 +201,22 @@ class PickleSerializer(_DescribedSerializer):
 
     def __init__(self) -> None:
         super().__init__(PICKLED, PICKLE)
+
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of values stored under ``stored``: pickles stay pickles."""
+        match stored.get("codec"):
+            case self._codec_name:
+                return of_value(Verdict.AS_IS, "PICKLED", "PICKLED")
+            case codec if codec == MSGPACK:
+                note = "a typed state would be pickled, which ends its evolution; keep its type"
+                stored_text = type_text(parse(stored.get("type")))
+                return of_value(Verdict.INCOMPATIBLE, stored_text, "PICKLED", note)
+            case _:
+                return self._foreign(stored)
+
+    def migration(self, _stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Nothing migrates to pickles; the function leaves bytes as they are."""
+        return lambda data: data
 
     def coerce(self, value: object) -> object:
         """Accept everything."""
@@ -187,6 +256,51 @@ class PickleSerializer(_DescribedSerializer):
             )
             raise CorruptStateError(msg) from error
 
+
+class StoredPickleSerializer(_DescribedSerializer):
+    """Pickled values as their bytes, for readers without the program: nothing is unpickled."""
+
+    immutable: Final = True
+
+    def __init__(self) -> None:
+        super().__init__(PICKLED, PICKLE)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StoredPickleSerializer, ()
+
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """As of pickles."""
+        return PickleSerializer().compatibility(stored)
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """As of pickles."""
+        return PickleSerializer().migration(stored)
+
+    def coerce(self, value: object) -> object:
+        """Accept bytes."""
+        if isinstance(value, bytes):
+            return value
+        msg = f"a stored pickle is bytes; type={type(value).__qualname__}"
+        raise TypeError(msg)
+
+    def serialize(self, value: object) -> bytes:
+        """Return the pickle as it is."""
+        return cast("bytes", self.coerce(value))
+
+    def deserialize(self, data: bytes) -> object:
+        """Return the pickle as it is."""
+        return data
+
+
+_NO_COUNTERPART: Final[tuple[type[Exception], ...]] = (
+    ArithmeticError,
+    AttributeError,
+    CorruptStateError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What conversions and classes raise for a value that does not fit; msgspec's are ValueErrors."""
 
 _UNPICKLING: Final[tuple[type[Exception], ...]] = (
     pickle.UnpicklingError,
