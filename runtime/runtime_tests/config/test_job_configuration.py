@@ -125,16 +125,20 @@ def test_secrets_never_reach_a_message_or_a_listing():
     assert configuration.get(storage.S3_SECRET_KEY) == "hunter2"
 
 
-def test_options_of_the_state_backend_are_handed_on_with_defaults():
+def test_options_of_the_state_backend_that_were_set_are_handed_on():
     options = parse_options(
-        {"state.backend.rocksdb.writebuffer.size": "128mb"}
+        {
+            "state.backend": "rocksdb",
+            "state.backend.rocksdb.writebuffer.size": "128mb",
+            "headrace.state.cache.fraction": "0.5",
+            "parallelism.default": "2",
+        }
     ).state_backend_options()
 
-    assert options["state.backend.rocksdb.writebuffer.size"] == "128mb"
-    assert options["state.backend.rocksdb.writebuffer.count"] == "2"
-    assert options["headrace.state.cache.fraction"] == "0.3"
-    assert "state.backend.type" not in options
-    assert "state.backend.rocksdb.localdir" not in options
+    assert options == {
+        "state.backend.rocksdb.writebuffer.size": "128mb",
+        "headrace.state.cache.fraction": "0.5",
+    }
 
 
 def test_keys_of_spark_are_passed_on_untouched():

@@ -258,6 +258,8 @@ def test_unmanaged_memory_uses_the_given_sizes() -> None:
         ("state.backend.rocksdb.memory.managed", "yes", "expected true or false"),
         ("state.backend.rocksdb.memory.high-prio-pool-ratio", "0.2", "binding cannot set"),
         ("state.backend.rocksdb.log.level", "DEBUG_LEVEL", "binding cannot set"),
+        ("state.backend.rocksdb.bloom-filter.block-based-mode", "true", "binding cannot set"),
+        ("state.backend.rocksdb.compression.per.level", "LZ5", "expected values separated by ';'"),
     ],
 )
 def test_an_option_that_cannot_be_honoured_is_refused_by_name(
@@ -271,6 +273,82 @@ def test_an_option_that_cannot_be_honoured_is_refused_by_name(
 def test_the_options_that_configuration_hands_over_give_the_documented_defaults() -> None:
     handed_over = parse_options({}).state_backend_options()
     assert parse_settings(handed_over, 256 * MB) == parse_settings({}, 256 * MB)
+
+
+def test_options_that_are_set_win_over_a_predefined_set() -> None:
+    predefined = {"state.backend.rocksdb.predefined-options": "SPINNING_DISK_OPTIMIZED_HIGH_MEM"}
+    settings = parse_settings(predefined, 256 * MB)
+    assert (settings.threads, settings.dynamic_levels) == (4, True)
+    assert (settings.target_file_bytes, settings.level_base_bytes) == (256 * MB, 1 << 30)
+    assert (settings.write_buffers, settings.write_buffers_to_merge) == (4, 3)
+    assert settings.block_bytes == 128 << 10
+    handed_over = parse_options(
+        predefined | {"state.backend.rocksdb.thread.num": "3"}
+    ).state_backend_options()
+    assert parse_settings(handed_over, 256 * MB).threads == 3
+    flash = {"state.backend.rocksdb.predefined-options": "flash_ssd_optimized"}
+    assert parse_settings(flash, 256 * MB).threads == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        (
+            "compression.per.level",
+            "NO_COMPRESSION;ZSTD_COMPRESSION",
+            "compression_per_level=kNoCompression:kZSTD:kZSTD:kZSTD:kZSTD:kZSTD:kZSTD",
+        ),
+        ("compression.per.level", "SNAPPY_COMPRESSION", "compression=kSnappyCompression"),
+        ("memory.partitioned-index-filters", "true", "partition_filters=true"),
+        ("block.metadata-blocksize", "8kb", "metadata_block_size=4096"),
+        ("log.file-num", "7", "keep_log_file_num=7"),
+        ("log.max-file-size", "2mb", f"max_log_file_size={2 * MB}"),
+        ("thread.num", "3", "max_background_jobs=3"),
+        ("block.blocksize", "16kb", "block_size=16384"),
+        ("compaction.style", "UNIVERSAL", "compaction_style=kCompactionStyleUniversal"),
+        ("compaction.level.use-dynamic-size", "true", "level_compaction_dynamic_level_bytes=true"),
+        ("compaction.level.target-file-size-base", "5mb", f"target_file_size_base={5 * MB}"),
+        ("compaction.level.max-size-level-base", "9mb", f"max_bytes_for_level_base={9 * MB}"),
+        ("writebuffer.count", "5", "max_write_buffer_number=5"),
+        ("files.open", "99", "max_open_files=99"),
+        ("predefined-options", "FLASH_SSD_OPTIMIZED", "max_background_jobs=4"),
+        (
+            "options-factory",
+            "runtime_tests.state.test_rocksdb:with_many_levels",
+            "num_levels=9",
+        ),
+    ],
+)
+def test_every_option_reaches_rocksdb(make_rocksdb, key: str, value: str, line: str) -> None:
+    bench = make_rocksdb(options={f"state.backend.rocksdb.{key}": value})
+    bench.put({"a": 1})
+    text = max((bench.config.directory / "db").glob("OPTIONS-*")).read_text()
+    assert line in text
+
+
+def with_many_levels(options) -> None:
+    """An options factory, named by a test."""
+    options.set_num_levels(9)
+
+
+def test_writes_may_be_limited_and_logs_be_elsewhere(make_rocksdb, tmp_path) -> None:
+    (tmp_path / "logs").mkdir()
+    bench = make_rocksdb(
+        options={
+            "headrace.state.rocksdb.write-rate": "50mb",
+            "state.backend.rocksdb.log.dir": str(tmp_path / "logs"),
+        }
+    )
+    bench.put({"a": 1})
+    assert bench.read("a") == {"a": 1}
+    assert list((tmp_path / "logs").iterdir())
+    assert not (bench.config.directory / "db" / "LOG").exists()
+
+
+@pytest.mark.parametrize("name", ["nowhere:function", "json:nothing", "json", ":x"])
+def test_an_options_factory_that_is_not_there_is_refused_by_name(make_rocksdb, name: str) -> None:
+    with pytest.raises(InvalidConfigError, match="options-factory"):
+        make_rocksdb(options={"state.backend.rocksdb.options-factory": name})
 
 
 @pytest.mark.parametrize("key", ["state.backend.type", "state.backend.rocksdb.localdir", "other.x"])

@@ -1,157 +1,203 @@
-"""A job's keyed state against plain dictionaries, over crashes and changes of parallelism.
+"""A job's keyed state against plain Python, over crashes, restores and changes of parallelism.
 
-Hypothesis drives slots through writes, timers, checkpoints, crashes and rescales; the model is a
-dictionary and a set that are copied at a checkpoint. ``--hypothesis-seed`` repeats a run.
+Hypothesis drives every kind of state, timers, expiry, windows, checkpoints, crashes and rescales on
+both backends at once (`job_state`). ``HEADRACE_MODEL_EXAMPLES`` sets how many runs the long test
+makes (500), ``--hypothesis-seed`` repeats a run.
 """
 
-import tempfile
-from pathlib import Path
-from typing import ClassVar
+import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from headrace.keygroups import key_group_range_of_slot
-from headrace.serialization.types import LONG, STRING, ListType
-from headrace.state.contract import RestoreSource
+from .job_state import KEYS, TTL_MS, WINDOWS, JobState
 
-from .bench_of_state import MAX_PARALLELISM, StateBench, as_source, one_key_per_group
+EXAMPLES = int(os.environ.get("HEADRACE_MODEL_EXAMPLES", "500"))
+RESTORES_MAX = 2
+"""In one run: opening databases is most of the time."""
 
-KEYS = one_key_per_group()
 keys = st.sampled_from(KEYS)
+windows = st.sampled_from(WINDOWS)
 numbers = st.integers(-(2**63), 2**63 - 1)
+small = st.integers(0, 12)
 times = st.integers(0, 20)
-parallelisms = st.sampled_from([1, 2, 3, 5, 16])
+parallelisms = st.sampled_from([1, 1, 1, 2, 3])
+texts = st.lists(st.sampled_from(["", "a", "x" * 300, "y" * 1500]), max_size=4)
 
 
-class JobState(RuleBasedStateMachine):
-    """All slots of one keyed operator."""
+class StateMachine(RuleBasedStateMachine):
+    """What may happen to a job's state."""
 
-    backend_name: ClassVar[str]
+    @initialize(parallelism=parallelisms, cache_fraction=st.sampled_from([0.0, 0.0005, 0.1]))
+    def start(self, parallelism: int, cache_fraction: float) -> None:
+        self.job = JobState(parallelism, cache_fraction)
+        self.restores = 0
 
-    @initialize(parallelism=parallelisms)
-    def start(self, parallelism: int) -> None:
-        self.directory = tempfile.TemporaryDirectory()
-        self.sources: list[RestoreSource] = []
-        self.values: dict[str, int] = {}
-        self.items: dict[str, list[str]] = {}
-        self.timers: set[tuple[int, str]] = set()
-        self.saved = ({}, {}, set())
-        self.open(parallelism)
-
-    def open(self, parallelism: int) -> None:
-        self.slots = [
-            StateBench.open(
-                self.backend_name,
-                Path(self.directory.name),
-                key_groups=key_group_range_of_slot(slot, parallelism, MAX_PARALLELISM),
-                sources=self.sources,
-                options={"headrace.state.cache.fraction": "0.0005"},
-            )
-            for slot in range(parallelism)
-        ]
-        for slot in self.slots:
-            slot.values("value", LONG)
-            slot.values("items", ListType(STRING))
-            slot.timers()
-            slot.backend.finish_registration()
-
-    def at(self, key: str) -> StateBench:
-        (slot,) = [slot for slot in self.slots if slot.owns(key)]
-        slot.select(key)
-        return slot
+    # --- state
 
     @rule(key=keys, number=numbers)
-    def update(self, key: str, number: int) -> None:
-        self.at(key).values("value", LONG).update(number)
-        self.values[key] = number
+    def update(self, key, number) -> None:
+        self.job.call("count", key, lambda s: s.update(number))
+        self.job.model.count[key] = number
 
-    @rule(key=keys)
-    def clear(self, key: str) -> None:
-        self.at(key).values("value", LONG).clear()
-        self.values.pop(key, None)
+    @rule(key=keys, number=small)
+    def change_a_copy(self, key, number) -> None:
+        def append(state):
+            value = [*(state.value() or []), number]
+            state.update(value)
+            value.append("never handed in")
 
-    @rule(key=keys)
-    def append(self, key: str) -> None:
-        state = self.at(key).values("items", ListType(STRING))
-        items = state.value() or []
-        items.append(f"item-{len(items)}")
-        state.update(items)
-        items.append("never handed in")
-        self.items[key] = [f"item-{index}" for index in range(len(items) - 1)]
+        self.job.call("pair", key, append)
+        self.job.model.pair.setdefault(key, []).append(number)
+
+    @rule(key=keys, state=st.sampled_from(["count", "pair", "items", "entries", "total", "seen"]))
+    def clear(self, key, state) -> None:
+        self.job.call(state, key, lambda s: s.clear())
+        getattr(self.job.model, state).pop(key, None)
+
+    @rule(key=keys, elements=texts)
+    def add_all(self, key, elements) -> None:
+        self.job.call("items", key, lambda s: s.add_all(elements))
+        self.job.model.items.setdefault(key, []).extend(elements)
+
+    @rule(key=keys, elements=texts)
+    def replace_list(self, key, elements) -> None:
+        self.job.call("items", key, lambda s: s.update(elements))
+        self.job.model.items[key] = list(elements)
+
+    @rule(key=keys, user_key=small, value=st.none() | numbers)
+    def put(self, key, user_key, value) -> None:
+        self.job.call("entries", key, lambda s: s.put(user_key, value))
+        self.job.model.entries.setdefault(key, {})[user_key] = value
+
+    @rule(key=keys, first=numbers, count=st.sampled_from([70, 300]))
+    def put_many(self, key, first, count) -> None:
+        entries = {number % 2**62: first for number in range(first, first + count)}
+        self.job.call("entries", key, lambda s: s.put_all(entries))
+        self.job.model.entries.setdefault(key, {}).update(entries)
+
+    @rule(key=keys, user_key=small)
+    def get_and_remove(self, key, user_key) -> None:
+        entries = self.job.model.entries.get(key, {})
+        assert self.job.call("entries", key, lambda s: s.get(user_key)) == entries.get(user_key)
+        assert self.job.call("entries", key, lambda s: s.contains(user_key)) == (
+            user_key in entries
+        )
+        self.job.call("entries", key, lambda s: s.remove(user_key))
+        entries.pop(user_key, None)
+
+    @rule(key=keys, number=small)
+    def fold(self, key, number) -> None:
+        self.job.call("total", key, lambda s: s.add(number))
+        self.job.model.total[key] = self.job.model.total.get(key, 0) + number
+
+    @rule(key=keys, number=small)
+    def touch_expiring(self, key, number) -> None:
+        model, now = self.job.model, self.job.clock.time_ms
+        self.job.call("seen", key, lambda s: s.update(number))
+        self.job.call("flags", key, lambda s: s.put(number, number))
+        self.job.call("recent", key, lambda s: s.add(number))
+        model.seen[key] = (now, number)
+        model.flags.setdefault(key, {})[number] = (now, number)
+        model.recent.setdefault(key, []).append((now, number))
+
+    @rule(passed=st.sampled_from([1, TTL_MS // 2, TTL_MS]))
+    def time_passes(self, passed) -> None:
+        self.job.clock.time_ms += passed
+
+    # --- windows and timers
+
+    @rule(key=keys, window=windows, number=small)
+    def add_to_window(self, key, window, number) -> None:
+        self.job.call("panes", key, lambda s: s.add(number), window)
+        self.job.model.panes.setdefault((key, window), []).append(number)
+
+    @rule(key=keys, window=windows)
+    def fire_window(self, key, window) -> None:
+        expected = self.job.model.panes.pop((key, window), [])
+        assert self.job.call("panes", key, lambda s: s.get(), window) == expected
+        self.job.call("panes", key, lambda s: s.clear(), window)
+
+    @rule(key=keys, into=windows, source=windows)
+    def merge_windows(self, key, into, source) -> None:
+        if into != source:
+            self.job.call("panes", key, lambda s: s.merge_namespaces(into, [source]))
+            moved = self.job.model.panes.pop((key, source), [])
+            self.job.model.panes.setdefault((key, into), []).extend(moved)
 
     @rule(key=keys, time=times)
-    def register(self, key: str, time: int) -> None:
-        self.at(key).timers().register(time)
-        self.timers.add((time, key))
+    def register(self, key, time) -> None:
+        self.job.call("timers", key, lambda queue: queue.register(time))
+        self.job.model.timers.add((time, key))
 
     @rule(key=keys, time=times)
-    def delete(self, key: str, time: int) -> None:
-        self.at(key).timers().delete(time)
-        self.timers.discard((time, key))
+    def delete(self, key, time) -> None:
+        self.job.call("timers", key, lambda queue: queue.delete(time))
+        self.job.model.timers.discard((time, key))
 
     @rule(time=times)
-    def fire(self, time: int) -> None:
-        fired = [timer for slot in self.slots for timer in slot.fire(time)]
-        due = {timer for timer in self.timers if timer[0] <= time}
-        assert sorted(fired) == sorted(due)
-        self.timers -= due
+    def fire(self, time) -> None:
+        self.job.fire(time)
+
+    # --- the life of a job
+
+    @rule()
+    def epoch_ends(self) -> None:
+        self.job.every_backend(lambda bench: bench.backend.maintain())
+
+    @rule()
+    def flush(self) -> None:
+        self.job.every_backend(lambda bench: bench.backend.flush())
+
+    @rule()
+    def forget_what_is_cached(self) -> None:
+        self.job.every_backend(lambda bench: bench.evict())
 
     @rule()
     def checkpoint(self) -> None:
-        self.sources = [as_source(slot.snapshot()) for slot in self.slots]
-        self.saved = (
-            dict(self.values),
-            {key: list(items) for key, items in self.items.items()},
-            set(self.timers),
-        )
+        self.job.checkpoint()
 
+    @precondition(lambda self: self.restores < RESTORES_MAX)
     @rule(parallelism=parallelisms)
-    def crash(self, parallelism: int) -> None:
-        """Fail over, perhaps to another number of slots: back to the last checkpoint."""
-        for slot in self.slots:
-            slot.backend.close()
-        self.values, self.items, self.timers = (
-            dict(self.saved[0]),
-            {key: list(items) for key, items in self.saved[1].items()},
-            set(self.saved[2]),
-        )
-        self.open(parallelism)
+    def crash(self, parallelism) -> None:
+        self.restores += 1
+        self.job.restore(parallelism)
 
-    @invariant()
-    def every_key_reads_as_the_model_says(self) -> None:
-        for key in KEYS[::5]:
-            slot = self.at(key)
-            assert slot.values("value", LONG).value() == self.values.get(key)
-            assert slot.values("items", ListType(STRING)).value() == self.items.get(key)
+    @precondition(lambda self: self.restores < RESTORES_MAX)
+    @rule(parallelism=parallelisms)
+    def rescale(self, parallelism) -> None:
+        self.restores += 1
+        self.job.checkpoint()
+        self.job.restore(parallelism)
+
+    @rule(key=keys)
+    def compare(self, key) -> None:
+        self.job.check(key)
 
     def teardown(self) -> None:
-        if hasattr(self, "slots"):
-            for slot in self.slots:
-                slot.backend.close()
-            self.directory.cleanup()
+        if hasattr(self, "job"):
+            try:
+                for key in KEYS:
+                    self.job.check(key)
+            finally:
+                self.job.close()
 
 
-class RocksDBJobState(JobState):
-    backend_name = "rocksdb"
-
-
-class HashmapJobState(JobState):
-    backend_name = "hashmap"
-
-
-def machine(state: type[JobState], max_examples: int):
-    case = state.TestCase
+def machine(max_examples: int, *markers: pytest.MarkDecorator, steps: int = 40):
+    case = type(StateMachine.__name__, (StateMachine,), {}).TestCase
     case.settings = settings(
         max_examples=max_examples,
-        stateful_step_count=30,
+        stateful_step_count=steps,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
+        phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     )
-    return pytest.mark.property(case)
+    for marker in markers:
+        case = marker(case)
+    return case
 
 
-TestRocksDBAgainstTheModel = machine(RocksDBJobState, 12)
-TestHashmapAgainstTheModel = machine(HashmapJobState, 40)
+TestAFewRuns = machine(25, pytest.mark.property)
+TestManyRuns = machine(EXAMPLES, pytest.mark.property, pytest.mark.slow)

@@ -1,6 +1,6 @@
 """What is stored of every kind of state is fixed: rows, schemas and whole snapshots (C5, C6, E6).
 
-``golden/every_kind.json`` holds the rows, ``golden/<backend>-1.tar.gz`` a snapshot of each backend as
+``golden/every_kind.json`` holds the rows, ``golden/<backend>-1.tar.gz`` a snapshot of a backend as
 release 1 of the format wrote it. Later releases add files and never change these; to write the
 first ones: ``python -m runtime_tests.state.test_stored_form`` in ``runtime``.
 """

@@ -55,11 +55,18 @@ class JobConfiguration:
         return self.written_as.get(option.key, option.key)
 
     def state_backend_options(self) -> dict[str, str]:
-        """Return all options of state backends as text, with defaults, without absent ones.
+        """Return the options of state backends that were set, as text.
 
-        This is ``options`` of `headrace.state.contract.BackendConfig`.
+        This is ``options`` of `headrace.state.contract.BackendConfig`. Defaults are left to the
+        backend, which puts predefined sets of options between them and what was set.
         """
-        return {key: text for key, text in self._all(_STATE_PREFIXES) if key != BACKEND.key}
+        return {
+            option.key: option.type.format(self.get(option))
+            for option in OPTIONS
+            if self.is_set(option)
+            and option.key.startswith(_STATE_PREFIXES)
+            and option.key != BACKEND.key
+        }
 
     def storage_options(self) -> dict[str, str]:
         """Return all options of checkpoint storage as text, secrets included: do not log them."""

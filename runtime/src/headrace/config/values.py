@@ -252,3 +252,17 @@ def optional(inner: ValueType[T]) -> ValueType[T | None]:
         return "(none)" if value is None else inner.format(value)
 
     return ValueType(inner.name, inner.accepts, inner.parse, format_)
+
+
+def list_of(inner: ValueType[T]) -> ValueType[tuple[T, ...]]:
+    """Return the type of a list of at least one value, separated by ``;`` as in Flink."""
+
+    def parse(text: str) -> tuple[T, ...]:
+        return tuple(inner.parse(part.strip()) for part in text.split(";"))
+
+    return ValueType(
+        f"List<{inner.name}>",
+        f"values separated by ';', each {inner.accepts}",
+        parse,
+        lambda values: ";".join(map(inner.format, values)),
+    )

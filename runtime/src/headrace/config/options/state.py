@@ -15,6 +15,7 @@ from headrace.config.values import (
     STRING,
     enumeration,
     integer,
+    list_of,
     number,
     optional,
 )
@@ -35,6 +36,27 @@ class CompactionStyle(enum.Enum):
 
     LEVEL = "LEVEL"
     UNIVERSAL = "UNIVERSAL"
+
+
+class Compression(enum.Enum):
+    """Compressions of RocksDB's files, as Flink spells them."""
+
+    NONE = "NO_COMPRESSION"
+    SNAPPY = "SNAPPY_COMPRESSION"
+    ZLIB = "ZLIB_COMPRESSION"
+    BZIP2 = "BZLIB2_COMPRESSION"
+    LZ4 = "LZ4_COMPRESSION"
+    LZ4HC = "LZ4HC_COMPRESSION"
+    ZSTD = "ZSTD_COMPRESSION"
+
+
+class PredefinedOptions(enum.Enum):
+    """Flink's sets of options for kinds of disks; options that are set win over them."""
+
+    DEFAULT = "DEFAULT"
+    SPINNING_DISK_OPTIMIZED = "SPINNING_DISK_OPTIMIZED"
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = "SPINNING_DISK_OPTIMIZED_HIGH_MEM"
+    FLASH_SSD_OPTIMIZED = "FLASH_SSD_OPTIMIZED"
 
 
 class RocksDBLogLevel(enum.Enum):
@@ -107,6 +129,21 @@ BLOCK_SIZE: Final = Option(
     _ROCKSDB,
     "Approximate size of a data block.",
 )
+METADATA_BLOCK_SIZE: Final = Option(
+    "state.backend.rocksdb.block.metadata-blocksize",
+    MEMORY,
+    4 << 10,
+    _ROCKSDB,
+    "Approximate size of a block of a partitioned index or filter.",
+)
+PARTITIONED_INDEX: Final = Option(
+    "state.backend.rocksdb.memory.partitioned-index-filters",
+    BOOLEAN,
+    False,
+    _ROCKSDB,
+    "Split indexes and filters into blocks that are read one by one: for state much larger than "
+    "its memory.",
+)
 WRITE_BUFFER_SIZE: Final = Option(
     "state.backend.rocksdb.writebuffer.size",
     MEMORY,
@@ -157,6 +194,30 @@ DYNAMIC_LEVELS: Final = Option(
     _ROCKSDB,
     "Let RocksDB choose the size of each level.",
 )
+COMPRESSION: Final = Option(
+    "state.backend.rocksdb.compression.per.level",
+    list_of(enumeration(Compression)),
+    (Compression.LZ4,),
+    _ROCKSDB,
+    "Compression of each level, from level 0; the last one holds for all further levels. Flink's "
+    "default is `SNAPPY_COMPRESSION`.",
+)
+WRITE_BATCH_SIZE: Final = Option(
+    "state.backend.rocksdb.write-batch-size",
+    MEMORY,
+    2 * _MB,
+    _ROCKSDB,
+    "Rows that are written at once when the cache is flushed, at most; an eighth of the memtables' "
+    "bound if that is less.",
+)
+WRITE_RATE: Final = Option(
+    "headrace.state.rocksdb.write-rate",
+    optional(MEMORY),
+    None,
+    _ROCKSDB,
+    "Bytes a second that flushes and compactions of a slot's operator may write, so that they "
+    "leave the disk to others. Not set: no bound.",
+)
 THREADS: Final = Option(
     "state.backend.rocksdb.thread.num",
     integer(1),
@@ -178,12 +239,56 @@ BLOOM_FILTER: Final = Option(
     _ROCKSDB,
     "Bloom filters, so that reads of absent keys skip files. Flink's default is false.",
 )
+BLOOM_BLOCKS: Final = Option(
+    "state.backend.rocksdb.bloom-filter.block-based-mode",
+    BOOLEAN,
+    False,
+    _ROCKSDB,
+    "Only `false`: RocksDB no longer has filters of single blocks.",
+)
 BLOOM_BITS: Final = Option(
     "state.backend.rocksdb.bloom-filter.bits-per-key",
     number(1.0, 64.0),
     10.0,
     _ROCKSDB,
     "Bits a key of a bloom filter.",
+)
+LOG_DIRECTORY: Final = Option(
+    "state.backend.rocksdb.log.dir",
+    optional(STRING),
+    None,
+    _ROCKSDB,
+    "Directory of RocksDB's own info logs. Not set: beside the database.",
+)
+LOG_FILES: Final = Option(
+    "state.backend.rocksdb.log.file-num",
+    integer(1),
+    4,
+    _ROCKSDB,
+    "Info logs that are kept.",
+)
+LOG_FILE_SIZE: Final = Option(
+    "state.backend.rocksdb.log.max-file-size",
+    MEMORY,
+    1 * _MB,
+    _ROCKSDB,
+    "Size at which an info log is closed. Flink's default is 25mb.",
+)
+PREDEFINED: Final = Option(
+    "state.backend.rocksdb.predefined-options",
+    enumeration(PredefinedOptions),
+    PredefinedOptions.DEFAULT,
+    _ROCKSDB,
+    "Flink's set of options for a kind of disk; options that are set win over it.",
+)
+OPTIONS_FACTORY: Final = Option(
+    "state.backend.rocksdb.options-factory",
+    optional(STRING),
+    None,
+    _ROCKSDB,
+    "A function as `module:name`, in the runtime image, that is called with the "
+    "`rocksdict.Options` of every database and column family and may change them. Memory bounds "
+    "are its own business then.",
 )
 LOG_LEVEL: Final = Option(
     "state.backend.rocksdb.log.level",
@@ -216,6 +321,8 @@ OPTIONS: Final = (
     HIGH_PRIORITY_RATIO,
     BLOCK_CACHE_SIZE,
     BLOCK_SIZE,
+    METADATA_BLOCK_SIZE,
+    PARTITIONED_INDEX,
     WRITE_BUFFER_SIZE,
     WRITE_BUFFER_COUNT,
     WRITE_BUFFER_MERGE,
@@ -223,11 +330,20 @@ OPTIONS: Final = (
     TARGET_FILE_SIZE,
     LEVEL_BASE_SIZE,
     DYNAMIC_LEVELS,
+    COMPRESSION,
+    WRITE_BATCH_SIZE,
+    WRITE_RATE,
     THREADS,
     OPEN_FILES,
     BLOOM_FILTER,
+    BLOOM_BLOCKS,
     BLOOM_BITS,
+    LOG_DIRECTORY,
+    LOG_FILES,
+    LOG_FILE_SIZE,
     LOG_LEVEL,
+    PREDEFINED,
+    OPTIONS_FACTORY,
     TRANSFER_THREADS,
     LOCAL_DIRECTORY,
 )

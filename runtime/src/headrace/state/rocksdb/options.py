@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Final
 
 from rocksdict import (
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompactionStyle,
@@ -14,8 +16,31 @@ from rocksdict import (
     WriteOptions,
 )
 
+from headrace.config.options.state import OPTIONS_FACTORY, Compression
+from headrace.errors import InvalidConfigError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.state.rocksdb.settings import RocksDBSettings
+
+
+LEVELS: Final = 7
+"""RocksDB's default number of levels."""
+
+_REFILL_US: Final = 100_000
+_FAIRNESS: Final = 10
+"""RocksDB's defaults of a rate limiter: how often it refills, one in so many low requests first."""
+
+_COMPRESSIONS: Final = {
+    Compression.NONE: DBCompressionType.none,
+    Compression.SNAPPY: DBCompressionType.snappy,
+    Compression.ZLIB: DBCompressionType.zlib,
+    Compression.BZIP2: DBCompressionType.bz2,
+    Compression.LZ4: DBCompressionType.lz4,
+    Compression.LZ4HC: DBCompressionType.lz4hc,
+    Compression.ZSTD: DBCompressionType.zstd,
+}
 
 
 class DatabaseOptions:
@@ -23,6 +48,7 @@ class DatabaseOptions:
 
     def __init__(self, settings: RocksDBSettings) -> None:
         self.settings = settings
+        self._change = options_factory(settings.options_factory)
         self.block_cache = Cache(settings.block_cache_bytes)
         self.write_buffer_manager: WriteBufferManager | None = None
         if settings.memtables_bytes is not None:
@@ -47,16 +73,26 @@ class DatabaseOptions:
         options.set_level_compaction_dynamic_level_bytes(settings.dynamic_levels)
         options.set_max_open_files(settings.open_files)
         options.set_max_background_jobs(settings.threads)
-        options.set_compression_type(DBCompressionType.lz4())
+        compressions = [_COMPRESSIONS[kind]() for kind in settings.compression]
+        options.set_compression_type(compressions[-1])
+        if len(compressions) > 1:
+            above = compressions + compressions[-1:] * (LEVELS - len(compressions))
+            options.set_compression_per_level(above[:LEVELS])
         if settings.universal_compaction:
             options.set_compaction_style(DBCompactionStyle.universal())
         if self.write_buffer_manager is not None:
             options.set_write_buffer_manager(self.write_buffer_manager)
+        if settings.write_rate_bytes_per_s is not None:
+            options.set_ratelimiter(settings.write_rate_bytes_per_s, _REFILL_US, _FAIRNESS)
         # RocksDB's own log (the file LOG) would otherwise grow over the life of a slot.
-        options.set_max_log_file_size(1 << 20)
-        options.set_keep_log_file_num(2)
+        options.set_max_log_file_size(settings.log_file_bytes)
+        options.set_keep_log_file_num(settings.log_files)
+        if settings.log_directory is not None:
+            options.set_db_log_dir(settings.log_directory)
         # Statistics every ten minutes go to that log, at the price of a pause.
         options.set_stats_dump_period_sec(0)
+        if self._change is not None:
+            self._change(options)
         return options
 
     def _table(self) -> BlockBasedOptions:
@@ -66,9 +102,34 @@ class DatabaseOptions:
         # Index and filter blocks are part of the budget, else they are memory that no one counts.
         table.set_cache_index_and_filter_blocks(True)
         table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        if self.settings.partitioned_index:
+            table.set_index_type(BlockBasedIndexType.two_level_index_search())
+            table.set_partition_filters(True)
+            table.set_metadata_block_size(self.settings.metadata_block_bytes)
+            table.set_pin_top_level_index_and_filter(True)
         if self.settings.bloom_bits is not None:
             table.set_bloom_filter(self.settings.bloom_bits, block_based=False)
         return table
+
+
+def options_factory(name: str | None) -> Callable[[Options], object] | None:
+    """Return the function ``module:name`` of ``state.backend.rocksdb.options-factory``.
+
+    Raises:
+        InvalidConfigError: it cannot be imported.
+    """
+    if name is None:
+        return None
+    module, _, attribute = name.partition(":")
+    try:
+        found: Callable[[Options], object] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        msg = (
+            "a function that changes RocksDB's options cannot be imported, give module:name of one "
+            f"that is in the image: {error}; key={OPTIONS_FACTORY.key} value={name!r}"
+        )
+        raise InvalidConfigError(msg) from error
+    return found
 
 
 def without_wal() -> WriteOptions:

@@ -170,7 +170,12 @@ def parse_settings(given: Mapping[str, str], managed_memory_bytes: int) -> Rocks
 
 
 def _check_settable(given: Mapping[str, str]) -> None:
-    for option in (options.HIGH_PRIORITY_RATIO, options.LOG_LEVEL, options.BLOOM_BLOCKS):
+    fixed: tuple[Option[Any], ...] = (
+        options.HIGH_PRIORITY_RATIO,
+        options.LOG_LEVEL,
+        options.BLOOM_BLOCKS,
+    )
+    for option in fixed:
         if read_option(given, option) != option.default:
             msg = f"RocksDB's Python binding cannot set this option, remove it; key={option.key}"
             raise InvalidConfigError(msg)

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 DEFAULT_COLUMN_FAMILY: Final = "default"
 """Always there; holds rows only if a state has this name."""
 
-BATCH_BYTES_MAX: Final = 4 << 20
-"""Rows and values of one write batch; bounds the memory of a flush."""
-
 MEMTABLES_MIN: Final = 1 << 20
 """Least common bound of memtables; below it every write would wait for the disk."""
 
@@ -142,7 +139,7 @@ class RocksDBStorage:
         self._options = options
         bound = options.settings.memtables_bytes
         self._memtables_bytes = sys.maxsize if bound is None else max(bound, MEMTABLES_MIN)
-        self.batch_bytes = min(BATCH_BYTES_MAX, self._memtables_bytes // 8)
+        self.batch_bytes = min(options.settings.write_batch_bytes, self._memtables_bytes // 8)
         existing = path.exists()
         path.mkdir(parents=True, exist_ok=True)
         with reading_stored_files(path):
