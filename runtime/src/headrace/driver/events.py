@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.driver.admission import AdmissionStatus
     from headrace.ids import AttemptId, CheckpointId, Epoch, Generation, TriggerId
     from headrace.slot.messages import EpochResult, FromSlot
 
@@ -34,6 +35,7 @@ class EpochFinished:
     epoch: Epoch
     results: tuple[EpochResult, ...]
     duration_ms: float
+    admission: AdmissionStatus
     reply: EpochReply = field(default_factory=EpochReply)
 
 

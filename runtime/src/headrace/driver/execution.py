@@ -266,6 +266,7 @@ def build_settings(
         min_epoch_s=0.0,
         epoch_timeout_s=get(engine.EPOCH_TIMEOUT) / 1000,
         max_epoch_rows=get(engine.EPOCH_MAX_ROWS),
+        epoch_target_s=get(engine.EPOCH_TARGET_DURATION) / 1000,
     )
 
 

@@ -24,6 +24,7 @@ from headrace.checkpoint.decisions import (
     ResumeEpochs,
     TriggerCheckpoint,
 )
+from headrace.driver.admission import EpochAdmission
 from headrace.driver.events import (
     EpochFinished,
     PublishDone,
@@ -41,6 +42,7 @@ from headrace.driver.restoring import SlotRestoration
 from headrace.driver.savepoint_duty import SavepointDuty
 from headrace.driver.stream_query import StreamQuery, describe_failure
 from headrace.engine.epochs import EpochPlan, EpochRunner, empty_rows
+from headrace.engine.read_limits import ReadLimits
 from headrace.errors import (
     EpochAbortedError,
     FencedError,
@@ -205,7 +207,10 @@ class GenerationRun:
         position = metadata.source if metadata else None
         if position is not None:
             self._position_epoch = position.epoch
-        self._query = StreamQuery(self._generation, self._runner, parts.post, parts.clock)
+        admission = EpochAdmission(ReadLimits(parts.spark), settings.epoch_size)
+        self._query = StreamQuery(
+            self._generation, self._runner, admission, parts.post, parts.clock
+        )
         self._query.start(rows, self._scratch, position, settings.min_epoch_s)
 
     def _handle(self, event: Event) -> Outcome | None:  # noqa: C901, PLR0911, PLR0912 - one case an event

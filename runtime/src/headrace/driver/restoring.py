@@ -174,7 +174,7 @@ class SlotRestoration:
             graph,
             (settings.job_id, self._claimed.generation),
             self._parts.exchange.representatives,
-            SourceLimits(settings.max_epoch_rows, graph.parallelism),
+            SourceLimits(settings.max_epoch_rows, graph.parallelism, settings.first_epoch_rows),
         )
         pickled = cloudpickle.dumps(shipped)
         assigned = self._assign()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.driver.epoch_size import SizePolicy, first_size
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -37,7 +39,9 @@ class JobSettings:
         slot_heartbeat_timeout_s: a slot that is silent for longer is lost.
         epoch_timeout_s: an epoch that takes longer is aborted.
         min_epoch_s: an epoch does not start earlier than this after the one before.
-        max_epoch_rows: most rows that one epoch reads from one source.
+        max_epoch_rows: most rows that one epoch reads.
+        epoch_target_s: how long an epoch shall take while there is more to read; 0: as long as
+            ``max_epoch_rows`` take.
     """
 
     job_id: JobId
@@ -60,3 +64,17 @@ class JobSettings:
     min_epoch_s: float
     epoch_timeout_s: float
     max_epoch_rows: int
+    epoch_target_s: float
+
+    @property
+    def epoch_size(self) -> SizePolicy | None:
+        """How large epochs shall be, None when they are not adapted."""
+        if self.epoch_target_s == 0:
+            return None
+        return SizePolicy(self.epoch_target_s, self.max_epoch_rows)
+
+    @property
+    def first_epoch_rows(self) -> int | None:
+        """Rows of a generation's first epoch, None when epochs are not adapted."""
+        policy = self.epoch_size
+        return None if policy is None else first_size(policy).rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 from headrace.driver.events import EpochFinished, QueryEnded
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from headrace.checkpoint.protocol.types import SourcePosition
     from headrace.clock import Clock
+    from headrace.driver.admission import EpochAdmission
     from headrace.driver.events import Event
     from headrace.engine.epochs import EpochRunner
     from headrace.ids import Epoch, Generation
@@ -47,16 +50,19 @@ class StreamQuery:
         self,
         generation: Generation,
         runner: EpochRunner,
+        admission: EpochAdmission,
         post: Callable[[Event], None],
         clock: Clock,
     ) -> None:
         self._generation = generation
         self._runner = runner
+        self._admission = admission
         self._post = post
         self._clock = clock
         self._stopping = threading.Event()
         self._aborted = threading.Event()
         self._ended = threading.Event()
+        self._query: Future[StreamingQuery] = Future()
         self._epoch_error: BaseException | None = None
         self._epoch_started_s: float | None = None
 
@@ -83,6 +89,7 @@ class StreamQuery:
             .start()
         )
         self._spark = rows.sparkSession
+        self._query.set_result(query)
         threading.Thread(
             target=self._await, args=(query,), name=f"query-g{self._generation}", daemon=True
         ).start()
@@ -111,21 +118,27 @@ class StreamQuery:
         if self._stopping.is_set():
             raise StopEpochs
         epoch: Epoch = batch_id  # type: ignore[assignment]
-        started = time.perf_counter()
         self._epoch_started_s = self._clock.monotonic_s()
         try:
-            results = self._runner.run(rows, epoch, self._clock.now_ms())
+            event = self._run(rows, epoch)
         except BaseException as error:
             self._epoch_error = error
             raise
         self._epoch_started_s = None
-        duration_ms = (time.perf_counter() - started) * 1000
-        event = EpochFinished(self._generation, epoch, tuple(results), duration_ms)
         self._post(event)
         # Only an abort ends the wait: Spark must commit the epoch that a last checkpoint names.
         while not event.reply.wait(0.1):
             if self._aborted.is_set():
                 raise StopEpochs
+
+    def _run(self, rows: DataFrame, epoch: Epoch) -> EpochFinished:
+        """Run one epoch and decide what the next one may read."""
+        self._admission.begin(self._query.result())  # Spark may be faster than `start`
+        started = time.perf_counter()
+        results = tuple(self._runner.run(rows, epoch, self._clock.now_ms()))
+        duration_s = time.perf_counter() - started
+        admission = self._admission.end(results[0].source_records, duration_s)
+        return EpochFinished(self._generation, epoch, results, duration_s * 1000, admission)
 
     def _await(self, query: object) -> None:
         error: BaseException | None = None
