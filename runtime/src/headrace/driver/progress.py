@@ -83,17 +83,16 @@ class JobProgress:
 
     def _source_metrics(
         self, admission: AdmissionStatus, watermark_ms: int | None
-    ) -> dict[str, float]:
-        """Return how far the job is behind its sources, as far as that can be told (K8)."""
-        metrics: dict[str, float] = {}
-        if admission.lag is not None:
-            metrics["sourceLag"] = metrics["pendingRecords"] = admission.lag
-        if admission.max_rows is not None:
-            metrics["epochMaxRows"] = admission.max_rows
-        if watermark_ms is not None:
-            metrics["currentInputWatermark"] = watermark_ms
-            metrics["watermarkLag"] = self._clock.now_ms() - watermark_ms
-        return metrics
+    ) -> dict[str, float | None]:
+        """Return how far the job is behind its sources, None where that cannot be told (K8)."""
+        behind_ms = None if watermark_ms is None else self._clock.now_ms() - watermark_ms
+        return {
+            "sourceLag": admission.lag,
+            "pendingRecords": admission.lag,
+            "epochMaxRows": admission.max_rows,
+            "currentInputWatermark": watermark_ms,
+            "watermarkLag": behind_ms,
+        }
 
     def records(self, results: Iterable[EpochResult]) -> None:
         """Count the records of one epoch."""

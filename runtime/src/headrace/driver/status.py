@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from headrace.api.driver import JobError, JobState, JobStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.api.driver import CheckpointSummary
     from headrace.checkpoint.history import CheckpointCounts
     from headrace.clock import Clock
@@ -62,7 +64,11 @@ class StatusBoard:
         with self._lock:
             return dict(self._metrics)
 
-    def set_metrics(self, metrics: dict[str, float]) -> None:
-        """Set gauges; those not named keep their values."""
+    def set_metrics(self, metrics: Mapping[str, float | None]) -> None:
+        """Set gauges; those not named keep their values, None takes one away."""
         with self._lock:
-            self._metrics.update(metrics)
+            for name, value in metrics.items():
+                if value is None:
+                    self._metrics.pop(name, None)
+                else:
+                    self._metrics[name] = value

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -60,12 +61,13 @@ class SlotStarter:
         yield from ()
 
     def _start(self, slot: int) -> None:
+        executor_pid = _executor_pid()
         arguments = SlotArguments(
             job_id=self.job_id,
             slot=slot,
             coordinator=self.coordinator,
-            executor_id=os.environ.get("SPARK_EXECUTOR_ID", "driver"),
-            executor_pid=_executor_pid(),
+            executor_id=executor_id(_command_line(executor_pid)),
+            executor_pid=executor_pid,
             local_dir=self.local_dir,
         )
         log = sys.stderr.fileno()
@@ -245,6 +247,21 @@ def _slot_index() -> int:
         msg = "a pump runs inside a Spark task only"
         raise EpochAbortedError(msg)
     return context.partitionId()
+
+
+def executor_id(command_line: list[str]) -> str:
+    """Return Spark's id of an executor from its JVM's command line.
+
+    Pods have it in their environment, other executors only here; local Spark has none.
+    """
+    for option, value in pairwise(command_line):
+        if option == "--executor-id":
+            return value
+    return "driver"
+
+
+def _command_line(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
 
 
 def _executor_pid() -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.api.driver import DriverConfig, JobStatus
+from headrace.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -72,6 +73,24 @@ class DriverProcess:
     def returncode(self) -> int | None:
         """Exit code, None while it runs."""
         return self._process.poll() if self._process else None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the driver's Python.
+
+        Raises:
+            InternalError: it was not started.
+        """
+        if self._process is None:
+            msg = "the driver was not started, call start first"
+            raise InternalError(msg)
+        return self._process.pid
+
+    def jvm(self) -> int | None:
+        """Return the id of the driver's JVM, None before it starts."""
+        own = _descendants(self.pid)
+        found = (pid for pid, command in _processes() if pid in own and _is_spark_submit(command))
+        return next(found, None)
 
     def status(self) -> JobStatus | None:
         """Return the job's status over REST, None while the driver does not answer."""
@@ -128,6 +147,10 @@ class DriverProcess:
         path = self.directory / f"driver-{self.starts}.log"
         text = path.read_text(errors="replace") if path.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
+
+
+def _is_spark_submit(command: list[str]) -> bool:
+    return "org.apache.spark.deploy.SparkSubmit" in command
 
 
 def kill_process(pid: int) -> None:
