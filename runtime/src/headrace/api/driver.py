@@ -175,6 +175,37 @@ class StopRequest(RequestModel):
     """Move event time to its end and fire all timers first: the job will not be continued."""
 
 
+class RescaleRequest(WireModel):
+    """Body of ``POST /jobs/<id>/rescale``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    parallelism: int = Field(ge=1)
+    """Parallelism to reach, at most the job's max parallelism."""
+
+
+class RescaleReport(WireModel):
+    """Body of ``GET /jobs/<id>/rescale``: the present or the last rescale."""
+
+    request_id: str
+    phase: str
+    """``WAITING``, ``PREPARING``, ``SWITCHING``, ``VERIFYING``, ``COMPLETED`` or ``FAILED``."""
+    from_parallelism: int
+    to_parallelism: int
+    key_groups_moved: int
+    """Key groups that change their slot."""
+    bytes_moved: int
+    """State that new slots took over, changes included."""
+    prepare_ms: int | None = None
+    """Time in which the job went on while new slots were built."""
+    pause_ms: int | None = None
+    """Time without an epoch."""
+    started_ms: int
+    ended_ms: int | None = None
+    failure: str | None = None
+    """Why it failed; the job goes on at ``fromParallelism``."""
+
+
 class TriggerAnswer(WireModel):
     """Answer to a request that takes its time; ask for its outcome by this id."""
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.checkpoint.protocol.types import CheckpointMetadata
     from headrace.driver.admission import AdmissionStatus
+    from headrace.driver.rescaling import Layout
     from headrace.ids import AttemptId, CheckpointId, Epoch, Generation, TriggerId
     from headrace.slot.messages import EpochResult, FromSlot
 
@@ -29,14 +31,26 @@ class EpochReply:
 
 @dataclass(frozen=True, slots=True)
 class EpochFinished:
-    """An epoch has ended in all slots; the stream thread waits for ``reply``."""
+    """An epoch has ended in all slots; the stream thread waits for ``reply``.
+
+    ``input_ended``: all sources are bounded, and this epoch has read the last of them to its end.
+    """
 
     generation: Generation
     epoch: Epoch
     results: tuple[EpochResult, ...]
     duration_ms: float
     admission: AdmissionStatus
+    input_ended: bool
     reply: EpochReply = field(default_factory=EpochReply)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalEpochFinished:
+    """Event time is at its end in all slots, and every timer has fired."""
+
+    generation: Generation
+    results: tuple[EpochResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +85,7 @@ class PublishDone:
     generation: Generation
     checkpoint_id: CheckpointId
     error: BaseException | None
+    metadata: CheckpointMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,15 @@ class SlotsStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class LayoutStarted:
+    """The Spark job that starts the slots of a rescale has ended; ``layout`` is None if badly."""
+
+    generation: Generation
+    layout: Layout | None
+    error: BaseException | None
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """Somebody wants the job to end; ``cancel`` also applies the retention policy."""
 
@@ -103,12 +127,14 @@ class Tick:
 
 Event = (
     EpochFinished
+    | FinalEpochFinished
     | QueryEnded
     | SlotSaid
     | SlotGone
     | PublishDone
     | SavepointEnded
     | SlotsStarted
+    | LayoutStarted
     | StopRequested
     | Tick
 )

@@ -265,6 +265,7 @@ def build_settings(
         slot_heartbeat_timeout_s=get(engine.SLOT_HEARTBEAT_TIMEOUT) / 1000,
         min_epoch_s=0.0,
         epoch_timeout_s=get(engine.EPOCH_TIMEOUT) / 1000,
+        rescale_timeout_s=get(engine.RESCALE_TIMEOUT) / 1000,
         max_epoch_rows=get(engine.EPOCH_MAX_ROWS),
         epoch_target_s=get(engine.EPOCH_TARGET_DURATION) / 1000,
     )

@@ -27,6 +27,8 @@ from headrace.checkpoint.decisions import (
 from headrace.driver.admission import EpochAdmission
 from headrace.driver.events import (
     EpochFinished,
+    FinalEpochFinished,
+    LayoutStarted,
     PublishDone,
     QueryEnded,
     SavepointEnded,
@@ -38,6 +40,7 @@ from headrace.driver.events import (
 )
 from headrace.driver.failures import check_progress, typed_failure
 from headrace.driver.publishing import CheckpointPublisher
+from headrace.driver.rescale_duty import RescaleDuty
 from headrace.driver.restoring import SlotRestoration
 from headrace.driver.savepoint_duty import SavepointDuty
 from headrace.driver.stream_query import StreamQuery, describe_failure
@@ -66,16 +69,16 @@ from headrace.slot.messages import TriggerCheckpoint as TriggerOrder
 from headrace.slot.wire_errors import from_error_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Mapping
 
     from headrace.checkpoint.contract import ClaimedGeneration
     from headrace.checkpoint.decisions import Decision
     from headrace.driver.events import EpochReply, Event
     from headrace.driver.parts import JobParts
-    from headrace.ids import AttemptId, CheckpointId
-    from headrace.slot.messages import EpochResult, FromSlot, ToSlot
+    from headrace.driver.rescaling import Switch
+    from headrace.engine.source_frames import SourceStream
+    from headrace.ids import AttemptId, CheckpointId, OperatorUid
+    from headrace.slot.messages import FromSlot, ToSlot
 
 log = logging.getLogger(__name__)
 
@@ -85,12 +88,14 @@ class Outcome(enum.Enum):
 
     FINISHED = "finished"
     STOPPED = "stopped"
+    RESCALED = "rescaled"  # state was handed over: the next generation runs the new layout
     RESUMED = "resumed"  # a stop failed: the next generation goes on from the last checkpoint
 
 
 class _Phase(enum.Enum):
     RUNNING = "running"
     DRAINING = "draining"  # no more epochs, but one final epoch may be to come
+    FINAL_EPOCH = "final epoch"  # event time moves to its end
     FINAL_CHECKPOINT = "final checkpoint"
     SAVING = "saving"  # the last savepoint is being copied: slots are no longer needed
     STOPPING = "stopping"
@@ -108,12 +113,15 @@ class GenerationRun:
         self._coordinator = parts.coordinator
         self._phase = _Phase.RUNNING
         self._query: StreamQuery | None = None
-        self._runner: EpochRunner | None = None
+        self._source_ends: Mapping[OperatorUid, str] = {}
         self._reply: EpochReply | None = None
         self._last_epoch: Epoch | None = None
         self._position_epoch: Epoch | None = None
         self._final_checkpoint: CheckpointId | None = None
         self._duty = SavepointDuty(parts, claimed.generation)
+        self._rescale = RescaleDuty(parts, claimed.generation)
+        self.switch: Switch | None = None
+        """What follows after `Outcome.RESCALED`."""
         self._scratch = parts.settings.scratch_dir / f"generation-{claimed.generation}"
         self._publisher = CheckpointPublisher(parts, claimed, self._scratch)
         self._restored: set[int] = set()
@@ -129,17 +137,25 @@ class GenerationRun:
         Raises:
             HeadraceError: what failed the generation.
         """
-        metadata = self._claimed.restore
-        if metadata is not None and metadata.finished:
-            log.info("the job had finished before checkpoint=%s", metadata.checkpoint_id)
-            return Outcome.FINISHED
+        restore = self._claimed.restore
+        final = restore if restore is not None and restore.finished else None
+        if final is not None:
+            log.info("the job had finished before checkpoint=%s", final.checkpoint_id)
+            if not any(slot.committables for slot in final.slots):
+                return Outcome.FINISHED
         try:
-            rows = self._restore_slots()
-            if rows is None:
+            stream = self._restore_slots()
+            if stream is None:
                 return Outcome.STOPPED
-            self._start_query(rows)
+            if final is not None:
+                return Outcome.FINISHED  # restoring it has published its pending output
+            self._start_query(stream)
+            self._parts.rescales.generation_runs(running=True)
             return self._loop()
         finally:
+            self._parts.rescales.generation_runs(running=False)
+            if self.switch is None:
+                self._rescale.give_up("the job failed over or ended")
             self._parts.savepoints.generation_ended()
             self._stop_query()
 
@@ -158,15 +174,15 @@ class GenerationRun:
 
     # --- slots ------------------------------------------------------------------------------
 
-    def _restore_slots(self) -> DataFrame | None:
+    def _restore_slots(self) -> SourceStream | None:
         """Have every slot hold the checkpoint's state.
 
-        Returns the rows of all sources, or None when the job is to stop instead.
+        Returns the sources, or None when the job is to stop instead.
         """
         restoration = SlotRestoration(self._parts, self._claimed)
         if not restoration.start_slots():
             return None
-        self._attempts, rows = restoration.order_restore()
+        self._attempts, stream = restoration.order_restore()
         self._restored = set()
         while len(self._restored) < self._graph.parallelism:
             self._handle(self._parts.next_event())
@@ -179,11 +195,11 @@ class GenerationRun:
             restore.checkpoint_id if restore else None,
             self._graph.parallelism,
         )
-        return rows
+        return stream
 
     # --- epochs -----------------------------------------------------------------------------
 
-    def _start_query(self, rows: DataFrame) -> None:
+    def _start_query(self, stream: SourceStream) -> None:
         parts, settings = self._parts, self._settings
         live = parts.slots.live()
         plan = EpochPlan(
@@ -192,7 +208,7 @@ class GenerationRun:
             len(self._graph.levels) - 1,
             tuple((live[s].address, live[s].unix_name) for s in range(self._graph.parallelism)),
         )
-        self._runner = EpochRunner(parts.exchange, plan)
+        self._source_ends = stream.ends.stored
         now = Instant.read(parts.clock)
         self._execute(
             self._coordinator.start_generation(
@@ -209,12 +225,20 @@ class GenerationRun:
             self._position_epoch = position.epoch
         admission = EpochAdmission(ReadLimits(parts.spark), settings.epoch_size)
         self._query = StreamQuery(
-            self._generation, self._runner, admission, parts.post, parts.clock
+            self._generation,
+            EpochRunner(parts.exchange, plan),
+            admission,
+            stream.ends,
+            parts.post,
+            parts.clock,
         )
-        self._query.start(rows, self._scratch, position, settings.min_epoch_s)
+        self._query.start(stream.rows, self._scratch, position, settings.min_epoch_s)
 
     def _handle(self, event: Event) -> Outcome | None:  # noqa: C901, PLR0911, PLR0912 - one case an event
         if getattr(event, "generation", self._generation) != self._generation:
+            return None
+        if isinstance(event, (SlotSaid, SlotGone)) and self._rescale.is_about_next_layout(event):
+            self._rescale.take(event)
             return None
         if self._phase is _Phase.SAVING and isinstance(event, (SlotSaid, SlotGone, Tick)):
             return None
@@ -223,6 +247,8 @@ class GenerationRun:
                 self._epoch_finished(event)
             case QueryEnded():
                 return self._query_ended(event)
+            case FinalEpochFinished():
+                return self._final_epoch_finished(event)
             case SlotSaid():
                 return self._slot_said(event)
             case SlotGone():
@@ -238,7 +264,10 @@ class GenerationRun:
             case SlotsStarted():
                 if event.error is not None:
                     raise describe_failure(event.error)
+            case LayoutStarted():
+                self._rescale.layout_started(event)
             case Tick():
+                self._rescale.tick()
                 check_progress(self._parts, self._query.running_s() if self._query else 0.0)
                 return self._execute(self._coordinator.tick(Instant.read(self._parts.clock)))
         return None
@@ -251,9 +280,8 @@ class GenerationRun:
         self._watermark_ms = event.results[0].watermark_ms
         if self._phase is _Phase.RUNNING:
             self._duty.take_orders()
-        if self._phase is _Phase.RUNNING and (
-            self._duty.stop is not None or self._input_has_ended(event.results)
-        ):
+            self._rescale.first_epoch()
+        if self._phase is _Phase.RUNNING and self._is_last_epoch(event):
             # Let Spark commit this epoch, then take no more: the final epoch runs outside it.
             log.info("no more epochs epoch=%s stop=%s", event.epoch, self._duty.stop is not None)
             self._phase = _Phase.DRAINING
@@ -266,10 +294,6 @@ class GenerationRun:
         if not self._coordinator.holds_epochs:
             event.reply.release()
 
-    def _input_has_ended(self, results: Iterable[EpochResult]) -> bool:
-        bounded = set(range(len(self._graph.sources())))
-        return all(bounded <= set(result.ended_sources) for result in results)
-
     def _query_ended(self, event: QueryEnded) -> Outcome | None:
         if event.error is not None:
             raise typed_failure(self._parts, self._generation, event.error)
@@ -278,30 +302,38 @@ class GenerationRun:
         if self._phase is not _Phase.DRAINING:
             msg = "Spark's query ended by itself"
             raise EpochAbortedError(msg)
-        if self._duty.runs_to_the_end:
-            self._final_epoch()
+        if not self._runs_to_the_end:
+            self._phase = _Phase.FINAL_CHECKPOINT
+            return self._try_final_checkpoint()
+        if self._query is None or self._last_epoch is None:
+            msg = "a final epoch before the first one"
+            raise InternalError(msg)
+        self._phase = _Phase.FINAL_EPOCH
+        self._query.run_final(empty_rows(self._parts.spark), Epoch(self._last_epoch + 1))
+        return None
+
+    def _final_epoch_finished(self, event: FinalEpochFinished) -> Outcome | None:
+        if self._phase is not _Phase.FINAL_EPOCH:
+            return None
+        self._parts.progress.records(event.results)
+        self._watermark_ms = event.results[0].watermark_ms
         self._phase = _Phase.FINAL_CHECKPOINT
         return self._try_final_checkpoint()
 
-    def _final_epoch(self) -> None:
-        """Move event time to its end and fire every timer."""
-        if self._runner is None or self._last_epoch is None:
-            msg = "a final epoch before the first one"
-            raise InternalError(msg)
-        epoch = Epoch(self._last_epoch + 1)
-        rows = empty_rows(self._parts.spark)
-        try:
-            results = self._runner.run(rows, epoch, self._parts.clock.now_ms(), final=True)
-        except Exception as error:
-            raise typed_failure(self._parts, self._generation, error) from error
-        self._parts.progress.records(results)
-        self._watermark_ms = results[0].watermark_ms
+    @property
+    def _runs_to_the_end(self) -> bool:
+        """Whether the end of this generation is the end of time."""
+        return self._duty.runs_to_the_end and not self._rescale.is_switching
+
+    def _is_last_epoch(self, event: EpochFinished) -> bool:
+        """Whether the barrier that stands is the last one of this generation's epochs."""
+        return self._duty.stop is not None or event.input_ended or self._rescale.at_barrier()
 
     def _try_final_checkpoint(self) -> Outcome | None:
         if self._final_checkpoint is not None or self._last_epoch is None:
             return None
         if self._duty.stop is None:
-            self._coordinator.force()
+            self._coordinator.force()  # the last one, also before a switch
         now = Instant.read(self._parts.clock)
         decisions = self._coordinator.epoch_finished(self._last_epoch, now)
         for decision in decisions:
@@ -310,7 +342,7 @@ class GenerationRun:
         return self._execute(decisions)
 
     def _stop_requested(self, event: StopRequested) -> Outcome | None:
-        if self._phase in {_Phase.FINAL_CHECKPOINT, _Phase.SAVING}:
+        if self._phase in {_Phase.FINAL_EPOCH, _Phase.FINAL_CHECKPOINT, _Phase.SAVING}:
             return Outcome.STOPPED  # the query has ended, there is nothing to wait for
         self._phase = _Phase.STOPPING
         if self._query is not None:
@@ -338,6 +370,7 @@ class GenerationRun:
             case SyncDone():
                 return self._execute(self._coordinator.slot_synced(slot, message.checkpoint_id))
             case Ack():
+                self._rescale.acked(event.slot, message)
                 return self._execute(
                     self._coordinator.slot_acked(slot, message.checkpoint_id, message.snapshot)
                 )
@@ -370,22 +403,32 @@ class GenerationRun:
             match decision:
                 case TriggerCheckpoint(checkpoint_id, epoch):
                     self._barrier_watermark_ms = self._watermark_ms
-                    self._tell_slots(TriggerOrder(self._generation, checkpoint_id, epoch))
+                    purpose = self._rescale.triggered(checkpoint_id)
+                    self._tell_slots(TriggerOrder(self._generation, checkpoint_id, epoch, purpose))
                 case ResumeEpochs():
                     if self._reply is not None:
                         self._reply.release()
                 case PublishCheckpoint():
                     is_final = decision.checkpoint_id == self._final_checkpoint
-                    finished = is_final and self._duty.runs_to_the_end
-                    self._publisher.publish(decision, self._barrier_watermark_ms, finished=finished)
+                    finished = is_final and self._runs_to_the_end
+                    self._publisher.publish(
+                        decision, self._barrier_watermark_ms, self._source_ends, finished=finished
+                    )
                 case CompleteCheckpoint(checkpoint_id, held):
                     if held:
                         self._parts.savepoints.hold(checkpoint_id)
+                    self.switch = self._rescale.completed(checkpoint_id)
+                    if self.switch is not None:
+                        # Output is published by its new owners: to tell the old ones would only
+                        # have both claim the same transactions.
+                        outcome = Outcome.RESCALED
+                        continue
                     self._tell_slots(NotifyComplete(self._generation, checkpoint_id))
                     self._parts.subsume()
                 case AbortCheckpoint(checkpoint_id, reason):
                     log.warning("checkpoint failed checkpoint=%s reason=%s", checkpoint_id, reason)
                     self._tell_slots(NotifyAborted(self._generation, checkpoint_id))
+                    self._rescale.aborted(checkpoint_id)
                     self._final_checkpoint = None
                 case OutputCommitted(checkpoint_id):
                     if checkpoint_id == self._final_checkpoint and self._duty.stop is None:
@@ -407,6 +450,8 @@ class GenerationRun:
         now = Instant.read(self._parts.clock)
         match event.error:
             case None:
+                if event.metadata is not None:
+                    self._rescale.published(event.metadata)
                 return self._execute(self._coordinator.published(event.checkpoint_id, now))
             case FencedError() as fenced:
                 raise fenced

@@ -21,6 +21,7 @@ from headrace.driver.events import SlotGone, SlotSaid, StopRequested
 from headrace.driver.generation import GenerationRun, Outcome
 from headrace.driver.parts import JobParts
 from headrace.driver.progress import JobProgress
+from headrace.driver.rescaling import RescaleService
 from headrace.driver.restart import GiveUp, PastFailure
 from headrace.driver.restoring import read_starting_point
 from headrace.driver.savepoints import SavepointService, SavepointSettings
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.checkpoint.held import HeldCheckpoints
     from headrace.clock import Clock
     from headrace.driver.events import Event
+    from headrace.driver.rescaling import Layout
     from headrace.driver.settings import JobSettings
     from headrace.driver.status import StatusBoard
     from headrace.graph.job_graph import JobGraph
@@ -91,6 +93,9 @@ class JobMaster:
         self._failures: list[PastFailure] = []
         self._stop: StopRequested | None = None
         self._slots = SlotService(settings.job_id, settings.token, self, clock)
+        self.rescales = RescaleService(
+            clock, parallelism=graph.parallelism, max_parallelism=graph.max_parallelism
+        )
         self.savepoints = SavepointService(
             SavepointSettings(
                 job_id=settings.job_id,
@@ -155,6 +160,7 @@ class JobMaster:
             store=self._new_store(),
             coordinator=coordinator,
             savepoints=self.savepoints,
+            rescales=self.rescales,
             status=self._status,
             progress=JobProgress(self._status, self._clock),
             output=self._output,
@@ -168,20 +174,49 @@ class JobMaster:
         while True:
             try:
                 claimed = self._claim(parts)
-                outcome = GenerationRun(parts, claimed).run()
+                generation = GenerationRun(parts, claimed)
+                outcome = generation.run()
             except FencedError as error:
                 self._status.fail(JobState.FAILED, error)
                 raise
             except HeadraceError as error:
+                if self._undo_switch(parts, error):
+                    continue
                 self._recover(parts, error)
                 if self._stop is not None:
                     return Outcome.STOPPED
+                continue
+            if outcome is Outcome.RESCALED and generation.switch is not None:
+                self.rescales.switch = generation.switch
+                self._use(parts, generation.switch.new)
                 continue
             if outcome is Outcome.RESUMED:
                 continue
             if outcome is Outcome.STOPPED and self._stop is not None and self._stop.cancel:
                 self._apply_retention(parts)
             return outcome
+
+    def _use(self, parts: JobParts, layout: Layout) -> None:
+        """Run the next generation on a layout."""
+        parts.graph, parts.exchange = layout.graph, layout.exchange
+        self._slots.switch(layout.number)
+        self._status.update(parallelism=layout.graph.parallelism)
+
+    def _undo_switch(self, parts: JobParts, error: HeadraceError) -> bool:
+        """Return to the old parallelism when the new one has not proved itself.
+
+        Returns whether there was something to undo. That is no restart of the job's own: whatever
+        failed, the next generation runs what ran before the rescale.
+        """
+        switch, self.rescales.switch = self.rescales.switch, None
+        if switch is None:
+            return False
+        parts.progress.failed()
+        self._use(parts, switch.old)
+        self._slots.drop_layout(switch.new.number, "the rescale has failed")
+        switch.new.exchange.close()
+        self.rescales.failed(f"the job failed at the new parallelism: {error.kind}: {error}")
+        return True
 
     def _claim(self, parts: JobParts) -> ClaimedGeneration:
         parts.store = self._new_store()
@@ -199,7 +234,8 @@ class JobMaster:
             claimed.generation,
             restore.checkpoint_id if restore else None,
         )
-        parts.clean_orphans()
+        if self.rescales.switch is None:
+            parts.clean_orphans()  # a hand-over's changes belong to no checkpoint
         reach("driver.after-claim")
         parts.progress.generation_started()
         self._status.update(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.clock import Clock
     from headrace.driver.events import Event
     from headrace.driver.progress import JobProgress
+    from headrace.driver.rescaling import RescaleService
     from headrace.driver.savepoints import SavepointService
     from headrace.driver.settings import JobSettings
     from headrace.driver.slot_service import SlotService
@@ -41,6 +42,7 @@ class JobParts:
 
     Attributes:
         store: checkpoint storage of the present generation (a new object for every generation).
+        rescales: orders of live rescales, over all generations.
         savepoints: orders and copies, over all generations.
         output: takes what ``print`` and ``execute_and_collect`` sinks send.
     """
@@ -54,6 +56,7 @@ class JobParts:
     store: CheckpointStore
     coordinator: CheckpointCoordinator
     savepoints: SavepointService
+    rescales: RescaleService
     status: StatusBoard
     progress: JobProgress
     output: Callable[[Output], None]

@@ -21,13 +21,14 @@ from headrace.errors import CorruptStateError, HeadraceError
 from headrace.failpoints import reach
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from headrace.checkpoint.contract import ClaimedGeneration
     from headrace.checkpoint.decisions import PublishCheckpoint
     from headrace.checkpoint.protocol.types import SourcePosition
     from headrace.driver.parts import JobParts
-    from headrace.ids import Epoch
+    from headrace.ids import Epoch, OperatorUid
 
 log = logging.getLogger(__name__)
 
@@ -48,34 +49,46 @@ class CheckpointPublisher:
     scratch: Path
 
     def publish(
-        self, decision: PublishCheckpoint, watermark_ms: int | None, *, finished: bool
+        self,
+        decision: PublishCheckpoint,
+        watermark_ms: int | None,
+        source_ends: Mapping[OperatorUid, str],
+        *,
+        finished: bool,
     ) -> None:
         """Begin to publish; `PublishDone` follows.
 
         Args:
             decision: what the coordinator decided.
             watermark_ms: event time at the checkpoint's barrier.
+            source_ends: what is kept of the ends of bounded sources.
             finished: this is the final checkpoint of a job whose sources have ended.
         """
         store, post, generation = self.parts.store, self.parts.post, self.claimed.generation
 
         def run() -> None:
             try:
-                metadata = self._build(decision, watermark_ms, finished=finished)
+                position = self._read_position(decision.epoch, source_ends)
+                metadata = self._build(decision, watermark_ms, position, finished=finished)
                 reach("driver.before-publish")
                 store.publish(metadata)
                 reach("driver.after-publish")
             except Exception as error:  # noqa: BLE001 - handed to the job master's thread
                 post(PublishDone(generation, decision.checkpoint_id, error))
                 return
-            post(PublishDone(generation, decision.checkpoint_id, None))
+            post(PublishDone(generation, decision.checkpoint_id, None, metadata))
             self._report_progress(metadata)
 
         name = f"publish-{decision.checkpoint_id}"
         threading.Thread(target=run, name=name, daemon=True).start()
 
     def _build(
-        self, decision: PublishCheckpoint, watermark_ms: int | None, *, finished: bool
+        self,
+        decision: PublishCheckpoint,
+        watermark_ms: int | None,
+        position: SourcePosition,
+        *,
+        finished: bool,
     ) -> CheckpointMetadata:
         graph = self.parts.graph
         return CheckpointMetadata(
@@ -88,7 +101,7 @@ class CheckpointPublisher:
             created_ms=self.parts.clock.now_ms(),
             parallelism=graph.parallelism,
             max_parallelism=graph.max_parallelism,
-            source=self._read_position(decision.epoch),
+            source=position,
             watermark_ms=watermark_ms,
             operators=[
                 OperatorRecord(o.uid, o.name, o.kind.is_keyed, o.uid_is_generated)
@@ -115,7 +128,7 @@ class CheckpointPublisher:
             except HeadraceError as error:
                 log.warning("progress was not reported source=%s cause=%s", operator.uid, error)
 
-    def _read_position(self, epoch: Epoch) -> SourcePosition:
+    def _read_position(self, epoch: Epoch, ends: Mapping[OperatorUid, str]) -> SourcePosition:
         clock, waiter = self.parts.clock, threading.Event()
         deadline = clock.monotonic_s() + COMMIT_LOG_TIMEOUT_S
         while not has_commit(self.scratch, epoch):
@@ -123,4 +136,4 @@ class CheckpointPublisher:
                 msg = f"Spark has not logged the epoch as committed; epoch={epoch}"
                 raise CorruptStateError(msg)
             clock.wait(waiter, 0.02)
-        return read_position(self.scratch, epoch)
+        return read_position(self.scratch, epoch, ends)

@@ -18,12 +18,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily
 
 from headrace.api.driver import JobState, JobStatus
+from headrace.driver.rest_rescale import add_rescale_routes
 from headrace.driver.rest_savepoints import add_savepoint_routes
 from headrace.errors import InvalidConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from headrace.driver.rescaling import RescaleService
     from headrace.driver.savepoints import SavepointService
     from headrace.driver.status import StatusBoard
 
@@ -36,6 +38,7 @@ class JobControl(Protocol):
     """What REST may ask of the job."""
 
     savepoints: SavepointService
+    rescales: RescaleService
 
     def stop(self, *, cancel: bool) -> None:
         """Ask the job to end between two epochs."""
@@ -74,7 +77,12 @@ def build_app(board: StatusBoard, token: str, control: Callable[[], JobControl |
         running = control()
         return running.savepoints if running is not None else None
 
+    def rescales() -> RescaleService | None:
+        running = control()
+        return running.rescales if running is not None else None
+
     add_savepoint_routes(app, guard, savepoints)
+    add_rescale_routes(app, guard, rescales)
 
     @app.get("/jobs")
     def jobs() -> dict[str, object]:

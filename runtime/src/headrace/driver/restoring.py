@@ -27,13 +27,15 @@ from headrace.slot.job import WATERMARK_UID
 from headrace.slot.messages import Restore
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from headrace.checkpoint.contract import CheckpointStore, ClaimedGeneration
     from headrace.checkpoint.protocol.types import CheckpointMetadata
     from headrace.checkpoint.restore import SlotRestore
     from headrace.driver.parts import JobParts
+    from headrace.driver.settings import JobSettings
+    from headrace.engine.source_frames import SourceStream
+    from headrace.graph.job_graph import JobGraph
     from headrace.ids import AttemptId, JobId
+    from headrace.slot.messages import HandOver
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +70,16 @@ def read_starting_point(
             f"path={path} other_job={metadata.job_id}"
         )
     return metadata, warnings
+
+
+def restore_target(graph: JobGraph, settings: JobSettings) -> RestoreTarget:
+    """Return what a checkpoint is assigned to."""
+    return RestoreTarget(
+        graph.parallelism,
+        graph.max_parallelism,
+        {operator.uid for operator in graph.operators()} | {WATERMARK_UID},
+        settings.allow_non_restored_state,
+    )
 
 
 class SlotRestoration:
@@ -107,6 +119,7 @@ class SlotRestoration:
             job_id=settings.job_id,
             coordinator=f"{settings.control_host}:{parts.slots.port}",
             live=live,
+            layout=parts.slots.layout,
             local_dir=settings.local_dir,
         )
         generation = self._claimed.generation
@@ -157,26 +170,30 @@ class SlotRestoration:
             log.warning("starting slots again missing=%s", sorted(missing))
             self._launch(live)
 
-    def order_restore(self) -> tuple[dict[int, AttemptId], DataFrame]:
+    def order_restore(self) -> tuple[dict[int, AttemptId], SourceStream]:
         """Send every slot its state.
 
         Returns:
-            the attempt that serves each slot from now on, and the rows of all sources: what
-            sources ship to tasks is built together with what is sent to slots.
+            the attempt that serves each slot from now on, and the sources: what they ship to
+            tasks is built together with what is sent to slots.
 
         Raises:
             IncompatibleStateError: the program does not fit the checkpoint.
+            InvalidConfigError, SourceUnavailableError: a source cannot be read.
             SlotLostError: a slot went away meanwhile.
         """
         settings, graph = self._parts.settings, self._graph
-        rows, shipped = build_source_frame(
+        restore = self._claimed.restore
+        position = restore.source if restore else None
+        stream = build_source_frame(
             self._parts.spark,
             graph,
             (settings.job_id, self._claimed.generation),
             self._parts.exchange.representatives,
             SourceLimits(settings.max_epoch_rows, graph.parallelism, settings.first_epoch_rows),
+            position.ends if position else {},
         )
-        pickled = cloudpickle.dumps(shipped)
+        pickled = cloudpickle.dumps(stream.shipped)
         assigned = self._assign()
         registered = self._parts.slots.live()
         for slot in range(graph.parallelism):
@@ -184,19 +201,13 @@ class SlotRestoration:
             if slot not in registered or not self._parts.slots.send(slot, order):
                 msg = f"a slot went away before it was restored; slot={slot}"
                 raise SlotLostError(msg)
-        return {slot: registered[slot].attempt for slot in range(graph.parallelism)}, rows
+        return {slot: registered[slot].attempt for slot in range(graph.parallelism)}, stream
 
     def _assign(self) -> tuple[SlotRestore, ...] | None:
         metadata, graph = self._claimed.restore, self._graph
         if metadata is None:
             return None
-        target = RestoreTarget(
-            graph.parallelism,
-            graph.max_parallelism,
-            {operator.uid for operator in graph.operators()} | {WATERMARK_UID},
-            self._parts.settings.allow_non_restored_state,
-        )
-        plan = assign_restore(metadata, target)
+        plan = assign_restore(metadata, restore_target(graph, self._parts.settings))
         if plan.dropped:
             log.warning("state is left behind operators=%s", list(plan.dropped))
         return plan.slots
@@ -218,4 +229,12 @@ class SlotRestoration:
             committables=list(assigned.committables) if assigned else [],
             first_epoch=first,
             watermark_ms=metadata.watermark_ms if metadata else None,
+            hand_over=self._hand_over(),
         )
+
+    def _hand_over(self) -> HandOver | None:
+        """Return how prepared slots take over, if this very checkpoint is what they wait for."""
+        switch, metadata = self._parts.rescales.switch, self._claimed.restore
+        if switch is None or metadata is None or metadata.checkpoint_id != switch.checkpoint_id:
+            return None
+        return switch.hand_over

@@ -63,6 +63,7 @@ class JobSettings:
     slot_heartbeat_timeout_s: float
     min_epoch_s: float
     epoch_timeout_s: float
+    rescale_timeout_s: float
     max_epoch_rows: int
     epoch_target_s: float
 

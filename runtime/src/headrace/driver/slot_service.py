@@ -3,6 +3,10 @@
 One bidirectional stream a slot process (see `headrace.slot.messages`). The service knows who is
 registered, delivers orders, and hands every message to one `SlotListener`. It decides nothing. A
 slot whose stream ends is lost; a second process for a slot that has a live one is told to end.
+
+Slots come in *layouts*, numbered sets of one parallelism. One layout is current; during a rescale
+the next one stands beside it until one of the two is dropped. A layout's number is never used
+again, so a slot of one is never taken for a slot of another.
 """
 
 from __future__ import annotations
@@ -78,7 +82,10 @@ class SlotService:
         self._listener = listener
         self._clock = clock
         self._changed = threading.Condition()
-        self._slots: dict[int, RegisteredSlot] = {}
+        self._slots: dict[tuple[int, int], RegisteredSlot] = {}
+        self._layout = 0
+        self._last_layout = 0
+        self._layouts = {0}
         self._server: grpc.Server | None = None
         self._stopping = False
         self.port = 0
@@ -118,38 +125,64 @@ class SlotService:
         if self._server is not None:
             self._server.stop(grace=2.0).wait()
 
-    def live(self) -> dict[int, Register]:
-        """Return the registered slots."""
+    @property
+    def layout(self) -> int:
+        """Number of the current layout."""
+        return self._layout
+
+    def new_layout(self) -> int:
+        """Return the number of a layout that stands beside the current one."""
         with self._changed:
-            return {index: slot.registration for index, slot in self._slots.items()}
+            self._last_layout += 1
+            self._layouts.add(self._last_layout)
+            return self._last_layout
+
+    def switch(self, layout: int) -> None:
+        """Make a layout the current one; slots of the other stay registered."""
+        with self._changed:
+            self._layout = layout
+
+    def drop_layout(self, layout: int, reason: str) -> None:
+        """Tell every process of a layout to end and forget them."""
+        with self._changed:
+            self._layouts.discard(layout)
+        for slot in self.live(layout):
+            self.drop(slot, reason, layout)
+
+    def live(self, layout: int | None = None) -> dict[int, Register]:
+        """Return the registered slots of a layout, by default the current one."""
+        return {index: slot.registration for index, slot in self._of(layout).items()}
 
     def metrics(self) -> dict[int, dict[str, float]]:
         """Return the last heartbeat's gauges of every slot."""
-        with self._changed:
-            return {index: dict(slot.metrics) for index, slot in self._slots.items()}
+        return {index: dict(slot.metrics) for index, slot in self._of(None).items()}
 
     def silent(self, timeout_s: float) -> list[int]:
         """Return the registered slots that have said nothing for ``timeout_s`` seconds."""
         limit = self._clock.monotonic_s() - timeout_s
-        with self._changed:
-            return [index for index, slot in self._slots.items() if slot.heard_s < limit]
+        return [index for index, slot in self._of(None).items() if slot.heard_s < limit]
 
-    def send(self, slot: int, order: ToSlot) -> bool:
+    def send(self, slot: int, order: ToSlot, layout: int | None = None) -> bool:
         """Queue an order; returns False when the slot is not registered."""
-        with self._changed:
-            registered = self._slots.get(slot)
+        registered = self._of(layout).get(slot)
         if registered is None:
             return False
         registered.orders.put(order)
         return True
 
-    def drop(self, slot: int, reason: str) -> None:
+    def drop(self, slot: int, reason: str, layout: int | None = None) -> None:
         """Tell a slot's process to end and forget it."""
         with self._changed:
-            registered = self._slots.pop(slot, None)
+            key = (self._layout if layout is None else layout, slot)
+            registered = self._slots.pop(key, None)
         if registered is not None:
             registered.orders.put(Shutdown(reason=reason))
             registered.orders.put(None)
+
+    def _of(self, layout: int | None) -> dict[int, RegisteredSlot]:
+        with self._changed:
+            wanted = self._layout if layout is None else layout
+            return {slot: found for (of, slot), found in self._slots.items() if of == wanted}
 
     def _control(
         self, requests: Iterator[FromSlot], context: grpc.ServicerContext
@@ -162,8 +195,9 @@ class SlotService:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a stream begins with Register")
             return
         registered = RegisteredSlot(first, heard_s=self._clock.monotonic_s())
-        if not self._admit(registered):
-            yield Shutdown(reason="another process owns this slot")
+        refusal = self._admit(registered)
+        if refusal is not None:
+            yield Shutdown(reason=refusal)
             return
         reader = threading.Thread(
             target=self._read, args=(requests, registered), name=f"slot-{first.slot}", daemon=True
@@ -172,21 +206,26 @@ class SlotService:
         while (order := registered.orders.get()) is not None:
             yield order
 
-    def _admit(self, registered: RegisteredSlot) -> bool:
-        slot = registered.registration.slot
+    def _admit(self, registered: RegisteredSlot) -> str | None:
+        """Enter a slot; returns why not, if so."""
+        registration = registered.registration
+        key = (registration.layout, int(registration.slot))
         with self._changed:
-            if slot in self._slots:
-                return False
-            self._slots[slot] = registered
+            if registration.layout not in self._layouts:
+                return "its layout is gone"
+            if key in self._slots:
+                return "another process owns this slot"
+            self._slots[key] = registered
             self._changed.notify_all()
         log.info(
-            "slot registered slot=%s attempt=%s executor=%s address=%s",
-            slot,
-            registered.registration.attempt,
-            registered.registration.executor_id,
-            registered.registration.address,
+            "slot registered slot=%s layout=%s attempt=%s executor=%s address=%s",
+            registration.slot,
+            registration.layout,
+            registration.attempt,
+            registration.executor_id,
+            registration.address,
         )
-        return True
+        return None
 
     def _read(self, requests: Iterator[FromSlot], registered: RegisteredSlot) -> None:
         registration = registered.registration
@@ -204,10 +243,10 @@ class SlotService:
     def _forget(self, registered: RegisteredSlot) -> None:
         registration = registered.registration
         with self._changed:
-            current = self._slots.get(registration.slot)
-            lost = current is registered
+            key = (registration.layout, int(registration.slot))
+            lost = self._slots.get(key) is registered
             if lost:
-                del self._slots[registration.slot]
+                del self._slots[key]
                 self._changed.notify_all()
         registered.orders.put(None)
         if lost and not self._stopping:

@@ -13,7 +13,7 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
-from headrace.driver.events import EpochFinished, QueryEnded
+from headrace.driver.events import EpochFinished, FinalEpochFinished, QueryEnded
 from headrace.engine.spark_log import write_scratch
 from headrace.engine.task_errors import find_task_error
 from headrace.errors import EpochAbortedError, HeadraceError, SourceUnavailableError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.driver.admission import EpochAdmission
     from headrace.driver.events import Event
     from headrace.engine.epochs import EpochRunner
+    from headrace.engine.source_ends import SourceEnds
     from headrace.ids import Epoch, Generation
 
 log = logging.getLogger(__name__)
@@ -51,12 +52,14 @@ class StreamQuery:
         generation: Generation,
         runner: EpochRunner,
         admission: EpochAdmission,
+        ends: SourceEnds,
         post: Callable[[Event], None],
         clock: Clock,
     ) -> None:
         self._generation = generation
         self._runner = runner
         self._admission = admission
+        self._ends = ends
         self._post = post
         self._clock = clock
         self._stopping = threading.Event()
@@ -82,6 +85,7 @@ class StreamQuery:
             min_epoch_s: an epoch does not start earlier than this after the one before.
         """
         write_scratch(scratch, position)
+        self._scratch = scratch
         query = (
             rows.writeStream.foreachBatch(self._epoch)
             .option("checkpointLocation", str(scratch))
@@ -135,10 +139,46 @@ class StreamQuery:
         """Run one epoch and decide what the next one may read."""
         self._admission.begin(self._query.result())  # Spark may be faster than `start`
         started = time.perf_counter()
-        results = tuple(self._runner.run(rows, epoch, self._clock.now_ms()))
+        ended = self._ends.reached_by(self._scratch, epoch)
+        results = tuple(self._runner.run(rows, epoch, self._clock.now_ms(), ended_sources=ended))
         duration_s = time.perf_counter() - started
         admission = self._admission.end(results[0].source_records, duration_s)
-        return EpochFinished(self._generation, epoch, results, duration_s * 1000, admission)
+        return EpochFinished(
+            self._generation,
+            epoch,
+            results,
+            duration_s * 1000,
+            admission,
+            input_ended=self._ends.all_reached(ended),
+        )
+
+    def run_final(self, rows: DataFrame, epoch: Epoch) -> None:
+        """Begin the epoch after the last one, outside of Spark's query, which has ended.
+
+        Event time moves to its end. `FinalEpochFinished` follows, or `QueryEnded` with an error.
+
+        Args:
+            rows: a frame without rows.
+            epoch: the one after the last.
+        """
+        self._ended.clear()
+        self._epoch_started_s = self._clock.monotonic_s()
+        threading.Thread(
+            target=self._final, args=(rows, epoch), name=f"final-g{self._generation}", daemon=True
+        ).start()
+
+    def _final(self, rows: DataFrame, epoch: Epoch) -> None:
+        ended = frozenset(range(len(self._ends.ends)))
+        now_ms = self._clock.now_ms()
+        event: Event
+        try:
+            results = self._runner.run(rows, epoch, now_ms, ended_sources=ended, final=True)
+            event = FinalEpochFinished(self._generation, tuple(results))
+        except Exception as error:  # noqa: BLE001 - handed to the job master's thread
+            event = QueryEnded(self._generation, describe_failure(error))
+        self._epoch_started_s = None
+        self._ended.set()
+        self._post(event)
 
     def _await(self, query: object) -> None:
         error: BaseException | None = None

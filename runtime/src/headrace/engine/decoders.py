@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.serialization.row import row_class
 from headrace.slot.columns import column_values
@@ -29,18 +28,18 @@ class SequenceDecoder:
     """Records of a bounded sequence driven by Spark's ``rate-micro-batch`` source.
 
     Attributes:
-        items: the elements, None for the numbers ``first`` .. ``first + count - 1``.
+        first: the number that index 0 means, when there are no items.
+        items: the elements, None for the numbers from ``first`` on.
     """
 
-    count: int
     first: int
     items: Sequence[object] | None
 
     none_is_skipped: ClassVar[bool] = False
 
     def values(self, batch: pa.RecordBatch) -> list[object]:
-        """Return the elements whose index the batch holds; indexes past the end give nothing."""
-        indexes = [i for i in batch.column(0).to_numpy().tolist() if i < self.count]
+        """Return the elements whose index the batch holds."""
+        indexes = batch.column(0).to_numpy().tolist()
         if self.items is None:
             return [self.first + i for i in indexes]
         return [self.items[i] for i in indexes]
@@ -52,11 +51,6 @@ class SequenceDecoder:
     def split(self, batch: pa.RecordBatch) -> str:
         """Return the only split."""
         return "0"
-
-    def ended(self, batch: pa.RecordBatch) -> bool:
-        """Return whether the last element, or an index after it, is in the batch."""
-        greatest: int = pc.max(batch.column(0)).as_py()
-        return greatest >= self.count - 1
 
 
 @dataclass(frozen=True)
@@ -80,10 +74,6 @@ class KafkaDecoder:
         """Return ``topic-partition``."""
         return f"{batch.column('topic')[0].as_py()}-{batch.column('partition')[0].as_py()}"
 
-    def ended(self, batch: pa.RecordBatch) -> bool:
-        """A topic has no end."""
-        return False
-
 
 @dataclass(frozen=True)
 class LineDecoder:
@@ -105,10 +95,6 @@ class LineDecoder:
     def split(self, batch: pa.RecordBatch) -> str:
         """Return the only split: files come and go."""
         return "0"
-
-    def ended(self, batch: pa.RecordBatch) -> bool:
-        """A directory that is watched has no end."""
-        return False
 
 
 @dataclass(frozen=True)
@@ -134,7 +120,3 @@ class FrameDecoder:
     def split(self, batch: pa.RecordBatch) -> str:
         """Return the only split: Spark does not say which one a task reads."""
         return "0"
-
-    def ended(self, batch: pa.RecordBatch) -> bool:
-        """A streaming DataFrame has no known end."""
-        return False

@@ -43,7 +43,13 @@ class EpochRunner:
         self._representatives = tuple(exchange.representatives)
 
     def run(
-        self, rows: DataFrame, epoch: Epoch, processing_time_ms: int, *, final: bool = False
+        self,
+        rows: DataFrame,
+        epoch: Epoch,
+        processing_time_ms: int,
+        *,
+        ended_sources: frozenset[int],
+        final: bool = False,
     ) -> list[EpochResult]:
         """Run one epoch to its end.
 
@@ -51,6 +57,7 @@ class EpochRunner:
             rows: (slot, chunk) rows of level 0.
             epoch: its number.
             processing_time_ms: processing time of the whole epoch.
+            ended_sources: sources that have been read to their end with this epoch.
             final: input is over for good: event time moves to its end.
 
         Returns:
@@ -65,6 +72,7 @@ class EpochRunner:
                 level=level,
                 processing_time_ms=processing_time_ms,
                 final=final,
+                ended_sources=tuple(sorted(ended_sources)),
                 slots=plan.slots,
                 representatives=self._representatives,
                 last=level == plan.levels,

@@ -31,23 +31,45 @@ EXCHANGE_SCHEMA: Final = StructType(
 )
 """Rows of every exchange: the slot's representative int and a chunk (None in the anchor)."""
 
+CANDIDATES_PER_SLOT: Final = 64
+"""How many ints are tried for each slot; at 32768 slots about 11 are needed."""
 
-def find_representatives(spark: SparkSession, parallelism: int) -> list[int]:
-    """Return for each slot an int that Spark's hash partitioner sends to its partition."""
-    # One task and no shuffle: an aggregation would cost a task for each shuffle partition, 200 of
-    # them, at every start of a driver.
-    candidates = (
-        spark.range(0, parallelism * 64, 1, 1)
-        .select(F.col("id").cast("int").alias("id"))
-        .select("id", F.pmod(F.hash("id"), F.lit(parallelism)).alias("partition"))
-        .collect()
-    )
-    # The last one in falling order, so the smallest: the same ints in every run.
-    found = {int(row["partition"]): int(row["id"]) for row in reversed(candidates)}
-    if len(found) != parallelism:
-        msg = f"no representative for some slots; parallelism={parallelism} found={len(found)}"
-        raise InternalError(msg)
-    return [found[slot] for slot in range(parallelism)]
+_SPARK_HASH_SEED: Final = 42
+_UINT32: Final = 0xFFFFFFFF
+
+
+def find_representatives(parallelism: int) -> list[int]:
+    """Return for each slot the smallest int that Spark's hash partitioner sends to its partition.
+
+    Computed here, as Spark would (`hash_int`): a query only for that costs a driver that starts
+    several seconds. `SlotExchange` proves the result against Spark.
+    """
+    found: dict[int, int] = {}
+    for candidate in range(parallelism * CANDIDATES_PER_SLOT):
+        found.setdefault(hash_int(candidate) % parallelism, candidate)
+        if len(found) == parallelism:
+            return [found[slot] for slot in range(parallelism)]
+    msg = f"no representative for some slots; parallelism={parallelism} found={len(found)}"
+    raise InternalError(msg)
+
+
+def hash_int(value: int) -> int:
+    """Return Spark's hash of a non-negative int, signed: MurmurHash3 x86_32 of its four bytes.
+
+    Spark SQL's ``hash`` and its hash partitioner, both with seed 42.
+    """
+    mixed = value * 0xCC9E2D51 & _UINT32
+    mixed = _rotate(mixed, 15) * 0x1B873593 & _UINT32
+    digest = (_rotate(_SPARK_HASH_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _UINT32
+    digest ^= 4  # the length in bytes
+    digest = (digest ^ digest >> 16) * 0x85EBCA6B & _UINT32
+    digest = (digest ^ digest >> 13) * 0xC2B2AE35 & _UINT32
+    digest ^= digest >> 16
+    return digest - (1 << 32) if digest >> 31 else digest
+
+
+def _rotate(value: int, bits: int) -> int:
+    return (value << bits | value >> 32 - bits) & _UINT32
 
 
 class SlotExchange:
@@ -59,7 +81,7 @@ class SlotExchange:
 
     def __init__(self, spark: SparkSession, parallelism: int) -> None:
         self._parallelism = parallelism
-        self.representatives = find_representatives(spark, parallelism)
+        self.representatives = find_representatives(parallelism)
         rows = [(value, None) for value in self.representatives]
         self.anchor = (
             spark.createDataFrame(rows, EXCHANGE_SCHEMA)

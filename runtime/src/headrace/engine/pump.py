@@ -44,11 +44,13 @@ class SlotStarter:
 
     Attributes:
         live: slots that have a live process somewhere already.
+        layout: set of slots that the processes belong to.
     """
 
     job_id: JobId
     coordinator: str
     live: frozenset[int]
+    layout: int
     local_dir: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,6 +67,7 @@ class SlotStarter:
         arguments = SlotArguments(
             job_id=self.job_id,
             slot=slot,
+            layout=self.layout,
             coordinator=self.coordinator,
             executor_id=executor_id(_command_line(executor_pid)),
             executor_pid=executor_pid,
@@ -87,6 +90,7 @@ class Pump:
     Attributes:
         slots: for each slot (address over TCP, abstract Unix name).
         representatives: slot index -> int of the exchange's slot column.
+        ended_sources: sources that have been read to their end with this epoch.
         last: whether this level's result goes to the driver instead of another exchange.
     """
 
@@ -96,6 +100,7 @@ class Pump:
     level: int
     processing_time_ms: int
     final: bool
+    ended_sources: tuple[int, ...]
     slots: tuple[tuple[str, str], ...]
     representatives: tuple[int, ...]
     last: bool
@@ -134,7 +139,11 @@ class Pump:
                 chunk = chunks[index]
                 if chunk.is_valid:
                     send_frame(sock, FrameType.CHUNK, memoryview(chunk.as_buffer()))
-        end = EpochEnd(processing_time_ms=self.processing_time_ms, final=self.final)
+        end = EpochEnd(
+            processing_time_ms=self.processing_time_ms,
+            final=self.final,
+            ended_sources=list(self.ended_sources),
+        )
         send_frame(sock, FrameType.END, msgspec.msgpack.encode(end))
 
 

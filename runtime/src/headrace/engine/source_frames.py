@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -10,17 +10,37 @@ import cloudpickle
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
 from headrace.engine.exchange import EXCHANGE_SCHEMA
+from headrace.engine.source_ends import SourceEnds
 from headrace.engine.source_readers import read_source
 from headrace.engine.source_task import SourcePlan, SourceTask, is_columnar
 from headrace.graph.stream_graph import HashByKey, OperatorKind
 from headrace.slot.chunk import KEY_GROUP_COLUMN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.engine.source_readers import SourceLimits
     from headrace.graph.job_graph import JobGraph, JobOperator
-    from headrace.ids import Generation, JobId
+    from headrace.ids import Generation, JobId, OperatorUid
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStream:
+    """All sources of one generation.
+
+    Attributes:
+        rows: streaming frame with the columns of `EXCHANGE_SCHEMA`; its parts are the sources in
+            the job's order, then the heartbeat.
+        shipped: the job graph whose sources carry decoders instead of descriptions: that one is
+            pickled for tasks and slots.
+        ends: where the sources end.
+    """
+
+    rows: DataFrame
+    shipped: JobGraph
+    ends: SourceEnds
 
 
 def heartbeat_frame(spark: SparkSession) -> DataFrame:
@@ -37,14 +57,22 @@ def build_source_frame(
     identity: tuple[JobId, Generation],
     representatives: list[int],
     limits: SourceLimits,
-) -> tuple[DataFrame, JobGraph]:
+    stored_ends: Mapping[OperatorUid, str],
+) -> SourceStream:
     """Build the streaming frame of all sources and the heartbeat.
 
-    Returns:
-        the frame, with the columns of `EXCHANGE_SCHEMA`, and the job graph whose sources carry
-        decoders instead of descriptions: that one is pickled for tasks and slots.
+    Args:
+        spark: the job's session.
+        graph: the planned job.
+        identity: job and generation, which tasks keep their programs by.
+        representatives: see `SlotExchange`.
+        limits: how much an epoch reads.
+        stored_ends: ends of sources as the restored checkpoint has them, by uid.
     """
-    readers = [read_source(spark, operator, limits) for operator in graph.sources()]
+    readers = [
+        read_source(spark, operator, limits, stored_ends.get(operator.uid))
+        for operator in graph.sources()
+    ]
     shipped = _with_decoders(graph, [reader.decoder for reader in readers])
     columnar = frozenset(
         index
@@ -62,7 +90,16 @@ def build_source_frame(
         task = SourceTask(broadcast, (job_id, int(generation)), index)
         frames.append(frame.mapInArrow(task, EXCHANGE_SCHEMA))
     frames.append(heartbeat_frame(spark))
-    return reduce(lambda left, right: left.union(right), frames), shipped
+    ends = SourceEnds(
+        tuple(reader.end for reader in readers),
+        {
+            operator.uid: reader.stored_end
+            for operator, reader in zip(graph.sources(), readers, strict=True)
+            if reader.stored_end is not None
+        },
+    )
+    rows = reduce(lambda left, right: left.union(right), frames)
+    return SourceStream(rows, shipped, ends)
 
 
 def _with_key_group(frame: DataFrame, graph: JobGraph, operator: JobOperator) -> DataFrame:

@@ -62,10 +62,6 @@ class SourceDecoder(Protocol):
         """Return the split that the batch comes from; a Spark task reads one split."""
         ...
 
-    def ended(self, batch: pa.RecordBatch) -> bool:
-        """Return whether the batch reaches the end of a bounded source."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
@@ -167,7 +163,6 @@ class _SourceProgram:
                 continue
             progress = seen.setdefault(self._decoder.split(batch), _Seen())
             progress.records += batch.num_rows
-            progress.ended = progress.ended or self._decoder.ended(batch)
             if self._columnar:
                 self._split_columns(batch)
             else:
@@ -232,7 +227,6 @@ class _SourceProgram:
                 split,
                 None if what.max_timestamp_ms == NO_TIMESTAMP else what.max_timestamp_ms,
                 what.records,
-                what.ended,
             )
             for split, what in seen.items()
         ]
@@ -260,7 +254,6 @@ class _SourceProgram:
 class _Seen:
     max_timestamp_ms: int = NO_TIMESTAMP
     records: int = 0
-    ended: bool = False
 
 
 def is_columnar(graph: JobGraph, operator: JobOperator) -> bool:

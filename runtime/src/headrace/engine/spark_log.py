@@ -16,7 +16,9 @@ from headrace.checkpoint.protocol.types import SourcePosition
 from headrace.errors import CorruptStateError
 
 if TYPE_CHECKING:
-    from headrace.ids import Epoch
+    from collections.abc import Mapping
+
+    from headrace.ids import Epoch, OperatorUid
 
 
 def write_scratch(directory: Path, position: SourcePosition | None) -> None:
@@ -41,8 +43,15 @@ def has_commit(directory: Path, epoch: Epoch) -> bool:
     return (directory / "commits" / str(epoch)).exists()
 
 
-def read_position(directory: Path, epoch: Epoch) -> SourcePosition:
+def read_position(
+    directory: Path, epoch: Epoch, ends: Mapping[OperatorUid, str]
+) -> SourcePosition:
     """Read the entries that a restart after ``epoch`` needs; Spark must have committed it.
+
+    Args:
+        directory: Spark's checkpoint location.
+        epoch: the last epoch whose effects count.
+        ends: what is kept of the ends of bounded sources.
 
     Raises:
         CorruptStateError: an entry is missing; the scratch directory was damaged.
@@ -61,7 +70,7 @@ def read_position(directory: Path, epoch: Epoch) -> SourcePosition:
         for path in sorted(sources_dir.rglob("*"))
         if path.is_file() and not path.name.endswith(".crc")
     }
-    return SourcePosition(epoch, metadata, sources, offsets, commits)
+    return SourcePosition(epoch, metadata, sources, offsets, commits, dict(ends))
 
 
 def source_offsets(position: SourcePosition) -> list[str | None]:

@@ -1,6 +1,6 @@
-"""``python -m headrace.slot <arguments>``: see `headrace.slot.process`."""
+"""``python -m headrace.slot <arguments>``: see `headrace.slot.launch`."""
 
-from headrace.slot.process import main
+from headrace.slot.launch import main
 
 if __name__ == "__main__":
     main()

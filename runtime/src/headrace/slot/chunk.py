@@ -57,14 +57,12 @@ class SplitProgress(msgspec.Struct, frozen=True, array_like=True):
         split: name of the split, e.g. ``topic-3``.
         max_timestamp_ms: greatest event timestamp, None when the source has no event time.
         records: records read.
-        ended: the split is bounded and has been read to its end.
     """
 
     source: int
     split: str
     max_timestamp_ms: int | None
     records: int
-    ended: bool
 
 
 class ObjectRows(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """One job in one slot for one generation: state restored, epochs run, state frozen.
 
 Used by the slot process's main thread. Building it restores state: from the frozen local copy when
-this process holds the very checkpoint that is ordered, otherwise by download.
+this process holds the very checkpoint that is ordered, otherwise by download
+(`headrace.slot.keyed_state`).
 """
 
 from __future__ import annotations
@@ -19,44 +20,45 @@ import msgspec
 from headrace.checkpoint.download import SnapshotDownloader
 from headrace.checkpoint.protocol.types import OperatorStateHandle
 from headrace.checkpoint.storage.opening import open_store
-from headrace.checkpoint.upload import ReusableFiles, SnapshotUploader
+from headrace.checkpoint.upload import LocalFile, SnapshotUploader
 from headrace.clock import Clock
 from headrace.connectors.sink import SinkContext
 from headrace.datastream.time_domain import TimeDomain
 from headrace.errors import EpochAbortedError, UserCodeError
 from headrace.graph.stream_graph import OperatorKind
 from headrace.ids import OperatorUid, SlotIndex
-from headrace.keygroups import key_group_range_of_slot
+from headrace.slot.keyed_state import KeyedPlace, KeyedStateOpener
 from headrace.slot.level import LevelParts, SlotLevel
 from headrace.slot.local_sinks import resolve_sink
-from headrace.slot.messages import EpochResult
+from headrace.slot.messages import EpochResult, Rescale
 from headrace.slot.runtime_context import SlotRuntimeContext
 from headrace.slot.settings import SlotSettings
 from headrace.slot.sinks import SinkPart, SlotSinks
 from headrace.slot.snapshots import FrozenSlot, KeyedPart, SlotSnapshots
+from headrace.slot.totals import EpochTotals
 from headrace.slot.user_code import user_traceback
 from headrace.slot.watermarks import WATERMARK_MIN, WatermarkTracker
-from headrace.state.contract import BackendConfig, RestoreSource
-from headrace.state.directories import working_directory
-from headrace.state.factory import backend_factory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from headrace.checkpoint.protocol.types import KeyedStateHandle
     from headrace.checkpoint.transfer import TransferPool
-    from headrace.graph.job_graph import JobGraph, JobOperator
+    from headrace.graph.job_graph import JobGraph
     from headrace.ids import CheckpointId, Epoch, Generation
     from headrace.slot.chunk import SplitProgress
     from headrace.slot.messages import EpochEnd, Restore
-    from headrace.state.contract import KeyedStateBackend
+    from headrace.slot.preparation import PreparedState
 
 log = logging.getLogger(__name__)
 
 WATERMARK_STATE: Final = "_watermarks"
 WATERMARK_UID: Final = OperatorUid("_headrace_watermarks")
 """Owner of the watermark table in operator state; no user operator may have this uid."""
+
+TRACKED_BYTES_MAX: Final = 128 << 20
+"""Memory of a slot for noting changes while a rescale is prepared; beyond it, new owners restore
+all state from storage at the switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,18 @@ class SlotEnvironment:
 class SlotJob:
     """The deployment of one generation in this slot."""
 
-    def __init__(self, order: Restore, environment: SlotEnvironment) -> None:
+    def __init__(
+        self,
+        order: Restore,
+        environment: SlotEnvironment,
+        prepared: PreparedState | None = None,
+    ) -> None:
         """Build operators, backends and sinks, and restore their state.
+
+        Args:
+            order: what to restore.
+            environment: of the slot process.
+            prepared: rows that this process built for a hand-over; what is not used stays open.
 
         Raises:
             HeadraceError: state cannot be restored or a connector refuses; the slot reports Failed.
@@ -93,11 +105,9 @@ class SlotJob:
         self._environment = environment
         self.settings = msgspec.msgpack.decode(order.settings, type=SlotSettings)
         self.graph: JobGraph = cloudpickle.loads(order.job_graph)
-        self.downloaded_bytes = 0
-        self.restored_locally = order.checkpoint_id is not None
         self._served: tuple[int, int] = (order.first_epoch - 1, len(self.graph.levels) - 1)
         self._progress: list[SplitProgress] = []
-        self._result = _EpochTotals()
+        self._result = EpochTotals()
         self._directory = environment.work_dir / f"generation-{order.generation}"
         shutil.rmtree(self._directory, ignore_errors=True)
         self._directory.mkdir(parents=True)
@@ -107,13 +117,24 @@ class SlotJob:
             store, environment.pool, open_elsewhere=lambda uri: open_store(uri, options)
         )
         self.uploader = SnapshotUploader(store, environment.pool, order.generation)
+        place = KeyedPlace(
+            slot=environment.slot,
+            parallelism=order.parallelism,
+            max_parallelism=order.max_parallelism,
+            directory=self._directory,
+            settings=self.settings,
+            clock=environment.clock,
+        )
+        self._opener = KeyedStateOpener(
+            order, place, self.graph, self._downloader, environment.snapshots, prepared
+        )
         self._keyed: dict[int, KeyedPart] = {}
         self._sinks: SlotSinks | None = None
         try:
             self._tracker = self._build_tracker()
             for operator in self.graph.operators():
                 if operator.kind.is_keyed:
-                    self._keyed[operator.id] = self._open_keyed(operator)
+                    self._keyed[operator.id] = self._opener.open(operator)
             self._sinks = self._open_sinks()
             self._sinks.recover(
                 order.committables, self._downloader, self._directory / "recovered-spools"
@@ -141,62 +162,6 @@ class SlotJob:
         ]
         tracker.restore(items, self._order.watermark_ms, self._environment.clock.now_ms())
         return tracker
-
-    def _open_keyed(self, operator: JobOperator) -> KeyedPart:
-        order, settings, slot = self._order, self.settings, self._environment.slot
-        own_range = key_group_range_of_slot(slot, order.parallelism, order.max_parallelism)
-        handles = [h for h in order.keyed if h.operator_uid == operator.uid]
-        sources = [self._fetch(operator, i, handle) for i, handle in enumerate(handles)]
-        keyed_operators = sum(1 for o in self.graph.operators() if o.kind.is_keyed)
-        directory = self._directory / working_directory(
-            settings.job_id, type(operator.function).__name__, operator.uid, slot, order.parallelism
-        )
-        if operator.key_serializer is None:
-            msg = f"keyed operator without a key type; uid={operator.uid}"
-            raise EpochAbortedError(msg)
-        config = BackendConfig(
-            directory=directory,
-            operator_uid=operator.uid,
-            key_serializer=operator.key_serializer,
-            key_group_range=own_range,
-            managed_memory_bytes=settings.managed_memory_bytes // keyed_operators,
-            options=settings.state_options,
-            clock=self._environment.clock,
-            allow_non_restored_state=settings.allow_non_restored_state,
-        )
-        backend: KeyedStateBackend = backend_factory(settings.state_backend).open(config, sources)
-        adopted = (
-            handles[0]
-            if settings.incremental
-            and len(handles) == 1
-            and handles[0].key_group_range == own_range
-            and "://" not in "".join(file.path for file in handles[0].files)
-            else None
-        )
-        return KeyedPart(
-            operator.id, operator.uid, backend, settings.state_backend, ReusableFiles(adopted)
-        )
-
-    def _fetch(self, operator: JobOperator, index: int, handle: KeyedStateHandle) -> RestoreSource:
-        """Return the handle's files on local disk, from the frozen copy if it is the same state."""
-        recovery = self._environment.snapshots.recovery
-        order = self._order
-        if (
-            recovery is not None
-            and recovery.checkpoint_id == order.checkpoint_id
-            and recovery.generation == order.checkpoint_generation
-        ):
-            stored = recovery.handles.get(operator.uid)
-            if stored is not None and stored[0] == handle:
-                local = stored[1]
-                return RestoreSource(
-                    local.directory, local.key_group_range, local.key_serializer, local.schemas
-                )
-        self.restored_locally = False
-        target = self._directory / "downloads" / f"{operator.id}-{index}"
-        source = self._downloader.download_keyed(handle, target)
-        self.downloaded_bytes += sum(file.size_bytes for file in handle.files)
-        return source
 
     def _open_sinks(self) -> SlotSinks:
         order, environment = self._order, self._environment
@@ -295,7 +260,7 @@ class SlotJob:
         self._served = (epoch, level)
         if level == 1:
             self._progress = []
-            self._result = _EpochTotals()
+            self._result = EpochTotals()
         runtime = self._levels[level - 1]
         runtime.begin_epoch(self._environment.clock.now_ms(), emit)
 
@@ -308,7 +273,7 @@ class SlotJob:
         """End one level of an epoch: event time moves, timers fire; returns counters."""
         runtime = self._levels[level - 1]
         if level == 1:
-            self._tracker.observe(self._progress, end.processing_time_ms)
+            self._tracker.observe(self._progress, end.processing_time_ms, end.ended_sources)
             self._tracker.advance(end.processing_time_ms, final=end.final)
         runtime.scope.processing_time_ms = end.processing_time_ms
         runtime.end_epoch(self._tracker.current_ms)
@@ -322,12 +287,21 @@ class SlotJob:
         return self._result.to_result(
             watermark if watermark != WATERMARK_MIN else None,
             sum(seen.records for seen in self._progress),
-            self._tracker.ended_sources(),
         )
 
     # --- checkpoints ------------------------------------------------------------------------
 
-    def freeze(self, checkpoint_id: CheckpointId) -> FrozenSlot:
+    @property
+    def downloaded_bytes(self) -> int:
+        """Bytes of state that the restore took from storage."""
+        return self._opener.downloaded_bytes
+
+    @property
+    def restored_locally(self) -> bool:
+        """Whether all state was on this disk."""
+        return self._opener.restored_locally
+
+    def freeze(self, checkpoint_id: CheckpointId, rescale: Rescale = Rescale.NONE) -> FrozenSlot:
         """Run the sync phase."""
         started = time.perf_counter()
         upload, carried = self._sinks.seal(checkpoint_id) if self._sinks else ([], [])
@@ -342,14 +316,37 @@ class SlotJob:
             (part, part.backend.snapshot(snapshots.directory(checkpoint_id, part.operator_id)))
             for part in self._keyed.values()
         )
+        if rescale is Rescale.BASE:
+            for part in self._keyed.values():
+                part.backend.track_changes(TRACKED_BYTES_MAX // len(self._keyed))
+        changes = self._write_changes(checkpoint_id) if rescale is Rescale.HAND_OVER else ()
         return FrozenSlot(
             checkpoint_id=checkpoint_id,
             keyed=keyed,
             spools=tuple(upload),
             carried=tuple(carried),
             operator=tuple(operator),
+            changes=changes,
             sync_ms=(time.perf_counter() - started) * 1000,
         )
+
+    def _write_changes(
+        self, checkpoint_id: CheckpointId
+    ) -> tuple[tuple[OperatorUid, LocalFile], ...]:
+        """Write what changed since the rescale's base; operators that lost track are left out."""
+        written = []
+        for part in self._keyed.values():
+            name = f"changes-{self._environment.slot}"
+            path = self._directory / f"{name}-{checkpoint_id}-{part.operator_id}"
+            size = part.backend.write_changes(path)
+            if size is not None:
+                written.append((part.uid, LocalFile(name, path, size)))
+        return tuple(written)
+
+    def stop_tracking(self) -> None:
+        """Stop noting changes for a rescale that was abandoned."""
+        for part in self._keyed.values():
+            part.backend.track_changes(0)
 
     @property
     def sinks(self) -> SlotSinks | None:
@@ -394,41 +391,3 @@ class SlotJob:
         for part in self._keyed.values():
             part.backend.close()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-
-@dataclass(slots=True)
-class _EpochTotals:
-    """Counters of one epoch over the levels of this slot."""
-
-    records_in: int = 0
-    records_out: int = 0
-    decode_ns: int = 0
-    user_ns: int = 0
-    timers_ns: int = 0
-    chunks_in: int = 0
-
-    def add(self, runtime: SlotLevel) -> None:
-        counters = runtime.counters
-        if runtime.level.level == 1:
-            self.records_in += counters.records_in
-        self.records_out += counters.records_out
-        self.decode_ns += counters.decode_ns
-        self.user_ns += counters.user_ns
-        self.timers_ns += counters.timers_ns
-        self.chunks_in += counters.chunks_in
-
-    def to_result(
-        self, watermark_ms: int | None, source_records: int, ended_sources: list[int]
-    ) -> EpochResult:
-        return EpochResult(
-            records_in=self.records_in,
-            records_out=self.records_out,
-            late_records=0,
-            watermark_ms=watermark_ms,
-            decode_ns=self.decode_ns,
-            user_ns=self.user_ns,
-            timers_ns=self.timers_ns,
-            chunks_in=self.chunks_in,
-            source_records=source_records,
-            ended_sources=ended_sources,
-        )

@@ -10,15 +10,26 @@ Data channel: see `headrace.slot.frames`.
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from headrace.checkpoint.protocol.types import (
+    FileHandle,
     KeyedStateHandle,
     OperatorStateHandle,
     SinkCommittable,
     SlotSnapshot,
 )
-from headrace.ids import AttemptId, CheckpointId, Epoch, Generation, JobId, SlotIndex
+from headrace.ids import (
+    AttemptId,
+    CheckpointId,
+    Epoch,
+    Generation,
+    JobId,
+    OperatorUid,
+    SlotIndex,
+)
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):
@@ -40,10 +51,12 @@ class Register(msgspec.Struct, frozen=True, tag=True):
         address: ``host:port`` of the data channel over TCP.
         unix_name: abstract Unix address of the data channel on its machine, without the NUL.
         executor_id: Spark's id of the executor that the process lives beside.
+        layout: which set of slots it belongs to; see `headrace.driver.slot_service`.
     """
 
     job_id: JobId
     slot: SlotIndex
+    layout: int
     attempt: AttemptId
     pid: int
     executor_id: str
@@ -76,11 +89,19 @@ class SyncDone(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ack(msgspec.Struct, frozen=True, tag=True):
-    """The async phase is over: everything of this slot is durable."""
+    """The async phase is over: everything of this slot is durable.
+
+    Attributes:
+        directories: operator uid -> frozen directory on the slot's disk, for whoever reaches it.
+        changes: operator uid -> changes since the base of a rescale, for a hand-over; an operator
+            that could not keep up is missing.
+    """
 
     generation: Generation
     checkpoint_id: CheckpointId
     snapshot: SlotSnapshot
+    directories: dict[OperatorUid, str]
+    changes: dict[OperatorUid, FileHandle]
 
 
 class Decline(msgspec.Struct, frozen=True, tag=True):
@@ -99,6 +120,16 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
     records: int
 
 
+class Prepared(msgspec.Struct, frozen=True, tag=True):
+    """Answer to `Prepare`; ``error`` is None when the slot is ready to take over."""
+
+    checkpoint_id: CheckpointId
+    prepare_ms: float
+    downloaded_bytes: int
+    copied_bytes: int
+    error: ErrorInfo | None
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The slot cannot go on in this generation (restore, commit or user code failed)."""
 
@@ -114,10 +145,33 @@ class Output(msgspec.Struct, frozen=True, tag=True):
     items: list[bytes]
 
 
-FromSlot = Register | Heartbeat | Restored | SyncDone | Ack | Decline | Committed | Failed | Output
+FromSlot = (
+    Register
+    | Heartbeat
+    | Restored
+    | SyncDone
+    | Ack
+    | Decline
+    | Committed
+    | Prepared
+    | Failed
+    | Output
+)
 
 
 # --- coordinator -> slot ---------------------------------------------------------------------
+
+
+class HandOver(msgspec.Struct, frozen=True):
+    """What a slot needs beside its prepared rows (`Prepare`).
+
+    Attributes:
+        base: checkpoint that the rows were prepared from.
+        changes: operator uid -> changes of all former owners since then.
+    """
+
+    base: CheckpointId
+    changes: dict[OperatorUid, list[FileHandle]]
 
 
 class Restore(msgspec.Struct, frozen=True, tag=True):
@@ -134,6 +188,8 @@ class Restore(msgspec.Struct, frozen=True, tag=True):
         committables: spools that this slot must publish before its first epoch.
         first_epoch: the epoch that will come next.
         watermark_ms: combined watermark of the checkpoint.
+        hand_over: how to get there from rows that were prepared, None for a plain restore. Slots
+            for which it does not work out restore plainly.
     """
 
     generation: Generation
@@ -149,6 +205,39 @@ class Restore(msgspec.Struct, frozen=True, tag=True):
     committables: list[SinkCommittable]
     first_epoch: Epoch
     watermark_ms: int | None
+    hand_over: HandOver | None = None
+
+
+class Prepare(msgspec.Struct, frozen=True, tag=True):
+    """Build the rows of a slot that will take over, from a completed checkpoint (`Prepared`).
+
+    The slot serves nobody yet; the job goes on elsewhere. Nothing of this is a restore: a `Restore`
+    with a `HandOver` follows, or a `Shutdown`.
+
+    Attributes:
+        checkpoint_id: the base; its handles are in ``keyed``.
+        parallelism: the new one.
+        directories: directories of former owners that hold the files of a handle, by operator uid
+            and the slot that wrote it, as ``uid/slot``; they may be out of reach or gone.
+    """
+
+    checkpoint_id: CheckpointId
+    parallelism: int
+    max_parallelism: int
+    job_graph: bytes
+    settings: bytes
+    keyed: list[KeyedStateHandle]
+    directories: dict[str, str]
+
+
+class Rescale(enum.StrEnum):
+    """What a checkpoint is for in a rescale."""
+
+    NONE = "none"
+    BASE = "base"
+    """New owners are built from it: keep it, and note what changes from here."""
+    HAND_OVER = "hand-over"
+    """The last one at the old parallelism: what changed since the base goes with the ack."""
 
 
 class TriggerCheckpoint(msgspec.Struct, frozen=True, tag=True):
@@ -157,6 +246,13 @@ class TriggerCheckpoint(msgspec.Struct, frozen=True, tag=True):
     generation: Generation
     checkpoint_id: CheckpointId
     epoch: Epoch
+    rescale: Rescale = Rescale.NONE
+
+
+class AbandonRescale(msgspec.Struct, frozen=True, tag=True):
+    """The rescale has failed: stop noting changes, let go of its base."""
+
+    generation: Generation
 
 
 class NotifyComplete(msgspec.Struct, frozen=True, tag=True):
@@ -179,7 +275,15 @@ class Shutdown(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-ToSlot = Restore | TriggerCheckpoint | NotifyComplete | NotifyAborted | Shutdown
+ToSlot = (
+    Restore
+    | Prepare
+    | TriggerCheckpoint
+    | NotifyComplete
+    | NotifyAborted
+    | AbandonRescale
+    | Shutdown
+)
 
 
 # --- data channel ----------------------------------------------------------------------------
@@ -202,10 +306,12 @@ class EpochEnd(msgspec.Struct, frozen=True):
     Attributes:
         processing_time_ms: the epoch's processing time, the same in every slot.
         final: bounded input is over: the watermark becomes the greatest possible.
+        ended_sources: bounded sources that have been read to their end with this epoch.
     """
 
     processing_time_ms: int
     final: bool
+    ended_sources: list[int]
 
 
 class EpochResult(msgspec.Struct, frozen=True):
@@ -215,7 +321,6 @@ class EpochResult(msgspec.Struct, frozen=True):
         records_in: rows that entered level 1.
         watermark_ms: event time after the epoch, None before the first watermark.
         source_records: records that all source tasks read, the same in every slot.
-        ended_sources: bounded sources that have been read to their end so far.
     """
 
     records_in: int
@@ -227,4 +332,3 @@ class EpochResult(msgspec.Struct, frozen=True):
     timers_ns: int
     chunks_in: int
     source_records: int
-    ended_sources: list[int]

@@ -14,16 +14,12 @@ Restore.
 from __future__ import annotations
 
 import functools
-import gc
 import hmac
 import logging
 import os
 import queue
-import select
 import shutil
 import socket
-import sys
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,6 +36,7 @@ from headrace.slot.control import ControlChannel
 from headrace.slot.frames import FrameReader, FrameType, send_frame
 from headrace.slot.job import SlotEnvironment, SlotJob
 from headrace.slot.messages import (
+    AbandonRescale,
     Ack,
     Committed,
     Decline,
@@ -50,7 +47,10 @@ from headrace.slot.messages import (
     NotifyAborted,
     NotifyComplete,
     Output,
+    Prepare,
+    Prepared,
     Register,
+    Rescale,
     Restore,
     Restored,
     Shutdown,
@@ -58,12 +58,15 @@ from headrace.slot.messages import (
     ToSlot,
     TriggerCheckpoint,
 )
-from headrace.slot.snapshots import FrozenSlot, SlotSnapshots, upload
-from headrace.slot.startup import ENV_LOG_LEVEL, SlotArguments, slot_token
+from headrace.slot.preparation import prepare
+from headrace.slot.snapshots import FrozenSlot, SlotSnapshots, upload, upload_changes
+from headrace.slot.startup import own_address
 from headrace.slot.wire_errors import to_error_info
 
 if TYPE_CHECKING:
     from headrace.slot.messages import FromSlot
+    from headrace.slot.preparation import PreparedState
+    from headrace.slot.startup import SlotArguments
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +88,7 @@ class SlotProcess:
         self._work: queue.SimpleQueue[socket.socket | ToSlot | FrozenOutcome] = queue.SimpleQueue()
         self._generation = Generation(0)
         self._job: SlotJob | None = None
+        self._prepared: PreparedState | None = None
         self._poisoned = True
         self._connection: socket.socket | None = None
         self._connection_lock = threading.Lock()
@@ -114,7 +118,7 @@ class SlotProcess:
         unix_name = f"headrace-{self._arguments.job_id}-{self._attempt}"
         unix = socket.socket(socket.AF_UNIX)
         unix.bind(f"\0{unix_name}")
-        host = _own_address(self._arguments.coordinator)
+        host = own_address(self._arguments.coordinator)
         tcp = socket.create_server((host, 0), backlog=16)
         unix.listen(16)
         for listener in (unix, tcp):
@@ -124,6 +128,7 @@ class SlotProcess:
             Register(
                 job_id=self._arguments.job_id,
                 slot=SlotIndex(self._arguments.slot),
+                layout=self._arguments.layout,
                 attempt=self._attempt,
                 pid=os.getpid(),
                 executor_id=self._arguments.executor_id,
@@ -158,6 +163,9 @@ class SlotProcess:
         if isinstance(order, Restore):
             self._restore(order)
             return
+        if isinstance(order, Prepare):
+            self._prepare(order)
+            return
         if isinstance(order, Shutdown):
             return  # handled by the main loop
         if order.generation != self._generation or self._job is None:
@@ -171,6 +179,9 @@ class SlotProcess:
             case NotifyAborted(checkpoint_id=checkpoint_id):
                 self._snapshots.aborted(checkpoint_id)
                 self._job.checkpoint_aborted(checkpoint_id)
+            case AbandonRescale():
+                self._snapshots.base = None
+                self._job.stop_tracking()
             case FrozenOutcome():
                 order.deliver(self)
 
@@ -183,10 +194,14 @@ class SlotProcess:
             self._job = None
         self._snapshots.rolled_back(order.checkpoint_id)
         try:
-            self._job = SlotJob(order, self._environment)
+            self._job = SlotJob(order, self._environment, self._prepared)
         except BaseException as error:  # noqa: BLE001 - reported; the coordinator decides
             self._fail(error)
             return
+        finally:
+            if self._prepared is not None:
+                self._prepared.close()  # what was not taken over
+                self._prepared = None
         self._poisoned = False
         self._heartbeat_s = self._job.settings.heartbeat_interval_s
         reach("slot.before-restored")
@@ -196,6 +211,26 @@ class SlotProcess:
                 restore_ms=(self._clock.monotonic_s() - started) * 1000,
                 downloaded_bytes=self._job.downloaded_bytes,
                 local=self._job.restored_locally,
+            )
+        )
+
+    def _prepare(self, order: Prepare) -> None:
+        """Build the rows of a slot that will take over; nothing here touches a running job."""
+        started = self._clock.monotonic_s()
+        error = None
+        try:
+            self._prepared = prepare(order, self._environment)
+        except Exception as raised:
+            log.warning("preparing failed slot=%s", self._arguments.slot, exc_info=raised)
+            error = to_error_info(raised)
+        prepared = self._prepared
+        self._control.send(
+            Prepared(
+                checkpoint_id=order.checkpoint_id,
+                prepare_ms=(self._clock.monotonic_s() - started) * 1000,
+                downloaded_bytes=prepared.downloaded_bytes if prepared else 0,
+                copied_bytes=prepared.copied_bytes if prepared else 0,
+                error=error,
             )
         )
 
@@ -284,7 +319,9 @@ class SlotProcess:
         checkpoint_id = order.checkpoint_id
         reach("slot.before-sync")
         try:
-            frozen = job.freeze(checkpoint_id)
+            if order.rescale is Rescale.BASE:
+                self._snapshots.base = checkpoint_id
+            frozen = job.freeze(checkpoint_id, order.rescale)
         except Exception as error:  # noqa: BLE001 - fails the checkpoint, not the job
             self._fail(error)
             return
@@ -297,12 +334,14 @@ class SlotProcess:
         answer: FromSlot
         try:
             snapshot = upload(frozen, job.uploader, SlotIndex(self._arguments.slot))
+            changes = upload_changes(frozen, job.uploader)
         except Exception as error:
             log.warning("checkpoint declined checkpoint=%s", checkpoint_id, exc_info=error)
             answer = Decline(generation, checkpoint_id, to_error_info(error))
         else:
             reach("slot.before-ack")
-            answer = Ack(generation, checkpoint_id, snapshot)
+            directories = {part.uid: str(local.directory) for part, local in frozen.keyed}
+            answer = Ack(generation, checkpoint_id, snapshot, directories, changes)
         self._work.put(FrozenOutcome(generation, frozen, answer))
 
     def deliver(self, frozen: FrozenSlot, answer: FromSlot) -> None:
@@ -357,56 +396,3 @@ def _close_now(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
         log.debug("connection was closed already")
-
-
-def _own_address(coordinator: str) -> str:
-    """Return the local address from which the coordinator is reached."""
-    host, _, port = coordinator.rpartition(":")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, int(port)))  # no packet is sent
-        return str(probe.getsockname()[0])
-
-
-def _end_with(pid: int) -> None:
-    """End this process, at once, when process ``pid`` ends (the executor's JVM)."""
-    descriptor = os.pidfd_open(pid)
-    select.select([descriptor], [], [])
-    os._exit(0)
-
-
-def tune_collector() -> None:
-    """Make the cycle collector rare: records come and go by reference count.
-
-    With Python's defaults a chunk of decoded rows triggers hundreds of young collections and now
-    and then a full one over the whole state cache; measured, decoding is 1.6 to 2 times as fast.
-    """
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
-
-
-def main() -> None:
-    """Run a slot process; the first argument is a `SlotArguments` as JSON."""
-    logging.basicConfig(
-        level=os.environ.get(ENV_LOG_LEVEL, "WARNING"),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
-    arguments = msgspec.json.decode(sys.argv[1], type=SlotArguments)
-    threading.Thread(target=_end_with, args=(arguments.executor_pid,), daemon=True).start()
-    parent = arguments.local_dir or _executor_local_dir()
-    Path(parent).mkdir(parents=True, exist_ok=True)
-    work_dir = Path(tempfile.mkdtemp(prefix=f"headrace-slot-{arguments.slot}-", dir=parent))
-    process = SlotProcess(arguments, slot_token(), work_dir)
-    tune_collector()
-    try:
-        process.run()
-    finally:
-        process.close()
-    # Threads of gRPC and of a commit in flight must not keep the process alive.
-    logging.shutdown()
-    os._exit(0)
-
-
-def _executor_local_dir() -> str:
-    """Return the first local directory that Spark gave the executor, else the system's."""
-    given = os.environ.get("SPARK_LOCAL_DIRS", "")
-    return given.split(",")[0] or tempfile.gettempdir()

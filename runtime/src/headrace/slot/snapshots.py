@@ -26,9 +26,10 @@ from headrace.checkpoint.protocol.types import (
 from headrace.checkpoint.upload import KeyedOwner, LocalFile, ReusableFiles, SnapshotUploader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from headrace.checkpoint.protocol.types import KeyedStateHandle
+    from headrace.checkpoint.protocol.types import FileHandle, KeyedStateHandle
     from headrace.connectors.sink import PendingSpool
     from headrace.ids import CheckpointId, Generation, OperatorUid, SlotIndex
     from headrace.state.contract import KeyedStateBackend, LocalSnapshot
@@ -58,6 +59,8 @@ class FrozenSlot:
     carried: tuple[SinkCommittable, ...]
     """Output that a completed checkpoint holds and that is not published yet."""
     operator: tuple[OperatorStateHandle, ...]
+    changes: tuple[tuple[OperatorUid, LocalFile], ...]
+    """Changes since the base of a rescale, for a hand-over."""
     sync_ms: float
 
 
@@ -80,6 +83,8 @@ class SlotSnapshots:
 
     root: Path
     recovery: LocalRecovery | None = None
+    base: CheckpointId | None = None
+    """Base of a rescale in preparation: others build their state from its frozen copy."""
     _acked: dict[CheckpointId, LocalRecovery] = field(default_factory=dict)
 
     def directory(self, checkpoint_id: CheckpointId, operator_id: int) -> Path:
@@ -116,13 +121,15 @@ class SlotSnapshots:
         if self.recovery is not None and self.recovery.checkpoint_id != checkpoint_id:
             self.recovery = None
         self._acked = {}
+        self.base = None
         self._remove(lambda n: n != checkpoint_id or self.recovery is None)
 
-    def _remove(self, condition: object) -> None:
+    def _remove(self, condition: Callable[[int], bool]) -> None:
         if not self.root.exists():
             return
         for directory in self.root.iterdir():
-            if condition(int(directory.name)):  # type: ignore[operator]
+            number = int(directory.name)
+            if number != self.base and condition(number):
                 shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -161,3 +168,14 @@ def upload(frozen: FrozenSlot, uploader: SnapshotUploader, slot: SlotIndex) -> S
         sync_ms=frozen.sync_ms,
         async_ms=(time.perf_counter() - started) * 1000,
     )
+
+
+def upload_changes(frozen: FrozenSlot, uploader: SnapshotUploader) -> dict[OperatorUid, FileHandle]:
+    """Make the changes of a hand-over durable for as long as the switch takes.
+
+    Nothing refers to them once it is over: the next clean-up of checkpoints removes them.
+    """
+    if not frozen.changes:
+        return {}
+    files = uploader.upload_files([file for _, file in frozen.changes], frozen.checkpoint_id)
+    return {uid: handle for (uid, _), handle in zip(frozen.changes, files, strict=True)}

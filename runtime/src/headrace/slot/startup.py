@@ -7,6 +7,7 @@ environment of the executor (`ENV_TOKEN`), which Kubernetes fills from a Secret.
 from __future__ import annotations
 
 import os
+import socket
 from typing import Final
 
 import msgspec
@@ -27,11 +28,13 @@ class SlotArguments(msgspec.Struct, frozen=True):
     Attributes:
         coordinator: ``host:port`` of the control channel.
         executor_pid: the process dies with this one.
+        layout: which set of slots it belongs to.
         local_dir: parent of its working directory; None = the executor's first local directory.
     """
 
     job_id: JobId
     slot: int
+    layout: int
     coordinator: str
     executor_id: str
     executor_pid: int
@@ -49,3 +52,11 @@ def slot_token() -> str:
         msg = f"the environment has no job token, set it from the Secret; variable={ENV_TOKEN}"
         raise InvalidConfigError(msg)
     return token
+
+
+def own_address(coordinator: str) -> str:
+    """Return the local address from which the coordinator is reached."""
+    host, _, port = coordinator.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, int(port)))  # no packet is sent
+        return str(probe.getsockname()[0])

@@ -55,11 +55,15 @@ class WatermarkTracker:
         self._ended: set[int] = set()
         self.current_ms = WATERMARK_MIN
 
-    def observe(self, progress: Iterable[SplitProgress], processing_time_ms: int) -> None:
-        """Take in what source tasks saw in this epoch."""
+    def observe(
+        self,
+        progress: Iterable[SplitProgress],
+        processing_time_ms: int,
+        ended_sources: Iterable[int] = (),
+    ) -> None:
+        """Take in what source tasks saw in this epoch, and which sources have ended with it."""
+        self._ended.update(ended_sources)
         for seen in progress:
-            if seen.ended:
-                self._ended.add(seen.source)
             if seen.max_timestamp_ms is None or seen.source not in self._specs:
                 continue
             split = self._splits.setdefault((seen.source, seen.split), _Split())
@@ -88,10 +92,6 @@ class WatermarkTracker:
         if candidates and not silent:
             self.current_ms = max(self.current_ms, min(candidates))
         return self.current_ms
-
-    def ended_sources(self) -> list[int]:
-        """Return the bounded sources that have been read to their end so far."""
-        return sorted(self._ended)
 
     def store(self) -> list[bytes]:
         """Return the splits as items of a union state."""

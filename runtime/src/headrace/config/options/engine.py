@@ -31,6 +31,14 @@ EPOCH_TIMEOUT: Final = Option(
     _SECTION,
     "An epoch that takes longer is aborted and the job fails over.",
 )
+RESCALE_TIMEOUT: Final = Option(
+    "headrace.rescale.timeout",
+    DURATION,
+    600_000,
+    _SECTION,
+    "Time that the slots of a live rescale have to get ready; then it is given up and the job goes "
+    "on as it is.",
+)
 SLOT_HEARTBEAT_INTERVAL: Final = Option(
     "heartbeat.interval",
     DURATION,
@@ -60,6 +68,7 @@ OPTIONS: Final = (
     EPOCH_MAX_ROWS,
     EPOCH_TARGET_DURATION,
     EPOCH_TIMEOUT,
+    RESCALE_TIMEOUT,
     SLOT_HEARTBEAT_INTERVAL,
     SLOT_HEARTBEAT_TIMEOUT,
     SLOT_REQUEST_TIMEOUT,
