@@ -55,6 +55,16 @@ async def what_is_not_there_is_none(kube: KubeApi, namespace: str) -> None:
     assert [] == await kube.list_objects(Kind.POD, namespace, labels="headrace.dev/job=x")
 
 
+async def a_secret_is_read_without_its_content(kube: KubeApi, namespace: str) -> None:
+    manifest = {**config_map(namespace), "kind": "Secret", "stringData": {"token": "s3cret"}}
+    manifest.pop("data")
+    made = await kube.create(manifest)
+    read = await kube.get(Kind.SECRET, namespace, "c")
+    assert read is not None
+    assert made["metadata"]["uid"] == read["metadata"]["uid"]
+    assert not {"data", "stringData"} & read.keys()
+
+
 async def lists_select_by_label_and_say_their_kind(kube: KubeApi, namespace: str) -> None:
     await kube.create(config_map(namespace, "one"))
     await kube.create({**config_map(namespace, "two"), "metadata": _bare(namespace, "two")})
@@ -121,6 +131,7 @@ async def a_finalizer_holds_and_its_removal_lets_go(kube: KubeApi, namespace: st
 CONTRACT = [
     a_name_is_given_once,
     what_is_not_there_is_none,
+    a_secret_is_read_without_its_content,
     lists_select_by_label_and_say_their_kind,
     applying_twice_is_one_object,
     deletion_means_one_uid,

@@ -89,9 +89,11 @@ class FakeCluster:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
         done = self._request(f"get {kind.kind}")
-        found = self.objects.get((kind, namespace, name))
+        found = copy.deepcopy(self.objects.get((kind, namespace, name)))
         done()
-        return copy.deepcopy(found)
+        if kind is Kind.SECRET and found is not None:
+            return {"kind": "PartialObjectMetadata", "metadata": found["metadata"]}
+        return found
 
     async def list_objects(
         self, kind: Kind, namespace: str, *, labels: str = "", fields: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -71,17 +72,18 @@ class Operator:
         self._tokens = 0
         self.restart()
 
-    def restart(self) -> None:
-        """A new process, which knows nothing."""
-        tools = Tools(
+    def restart(self, first_seen: dict[str, Any] | None = None) -> None:
+        """A new process, which knows nothing but what a watch told it first."""
+        self.tools = Tools(
             kube=self.cluster,
             driver_client=self.driver,
             executor=Executor(self.cluster, EventRecorder(self.cluster, "test"), self._token),
             settings=self.settings,
             clock=self.clock,
             metrics=self.metrics,
+            turnstile=asyncio.Semaphore(self.settings.concurrent_turns),
         )
-        self.actor = JobActor(NAMESPACE, NAME, tools)
+        self.actor = JobActor(NAMESPACE, NAME, self.tools, first_seen)
 
     def _token(self) -> str:
         self._tokens += 1

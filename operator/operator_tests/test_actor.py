@@ -131,7 +131,7 @@ def test_a_refused_driver_is_degraded_with_the_reason_and_tried_again():
         operator.cluster.fail(
             "create Pod", RefusedError("exceeded quota: cards", status=403, reason="Forbidden")
         )
-        await operator.turns(2)
+        await operator.turns()
         assert DRIVER not in operator.cluster.objects
         await operator.turns()
         assert "ActionRefused" in operator.events
@@ -148,7 +148,7 @@ def test_a_refusal_of_what_is_not_wanted_any_more_is_forgotten():
     async def check():
         operator = await running()
         operator.cluster.delete_object(Kind.SERVICE, NAMESPACE, "payments-driver")
-        operator.cluster.fail("apply Service", RefusedError("no", status=403))
+        operator.cluster.fail("create Service", RefusedError("no", status=403))
         await operator.turns()
         operator.cluster.edit(Kind.STREAM_JOB, NAMESPACE, NAME, state="suspended")
         await operator.live(6)

@@ -9,7 +9,7 @@ from headrace.api.v1alpha1 import StreamJobSpec
 from headrace_operator.resources.access import build_access
 from headrace_operator.resources.configuration import build_config_map, build_driver_config
 from headrace_operator.resources.desired import build_objects
-from headrace_operator.resources.driver_pod import build_driver_pod
+from headrace_operator.resources.driver_pod import build_driver_pod, with_token
 from headrace_operator.resources.network import build_service
 from headrace_operator.resources.secrets import build_token_secret
 from operator_tests.world import JOB, JOB_UID, spec_manifest
@@ -20,9 +20,8 @@ def spec(**changes):
 
 
 def pod(**changes):
-    return build_driver_pod(
-        JOB, spec(**changes), spec_hash="h", token_uid="t", attempt=3, grace_s=30
-    )
+    made = build_driver_pod(JOB, spec(**changes), spec_hash="h", attempt=3, grace_s=30)
+    return with_token(made, "t")
 
 
 def container(**changes):

@@ -7,6 +7,7 @@ from headrace_operator.reconcile.actions import (
     AddFinalizer,
     ApplyObject,
     CreateDriver,
+    CreateObject,
     CreateToken,
 )
 from operator_tests.world import (
@@ -29,20 +30,26 @@ def created_pod(decision_actions):
 def test_the_finalizer_comes_before_everything_else():
     first = step(facts(job_facts(finalizers=()), objects={}, token_uid=None))
     assert first.decision.actions[0] == AddFinalizer()
-    assert first.decision.actions[-1] == CreateToken()
 
 
-def test_objects_and_token_are_there_before_the_driver_is_created():
+def test_objects_and_token_are_created_before_the_driver():
     first = step(facts(objects={}, token_uid=None))
-    kinds = [a.manifest["kind"] for a in first.decision.actions if isinstance(a, ApplyObject)]
-    assert kinds == ["ServiceAccount", "Role", "RoleBinding", "Service", "ConfigMap"]
-    assert CreateToken() == first.decision.actions[-1]
-    assert DriverPhase.ABSENT is first.status.driver.phase
+    *objects, token, driver = first.decision.actions
+    kinds = [a.manifest["kind"] for a in objects if isinstance(a, CreateObject)]
+    assert ["ServiceAccount", "Role", "RoleBinding", "Service", "ConfigMap"] == kinds
+    assert CreateToken() == token
+    assert isinstance(driver, CreateDriver)
+    assert DriverPhase.STARTING is first.status.driver.phase
 
 
-def test_no_driver_is_created_while_the_token_is_missing():
-    waiting = step(facts(token_uid=None))
-    assert (CreateToken(),) == waiting.decision.actions
+def test_what_is_missing_is_created_and_what_differs_is_corrected():
+    objects = live_objects()
+    (service,) = (key for key in objects if key.kind is Kind.SERVICE)
+    (config,) = (key for key in objects if key.kind is Kind.CONFIG_MAP)
+    changed = {**objects[config], "data": {}}
+    without = {key: live for key, live in objects.items() if key != service}
+    actions = step(facts(objects={**without, config: changed})).decision.actions
+    assert [CreateObject, ApplyObject, CreateDriver] == [type(action) for action in actions]
 
 
 def test_the_intent_to_start_is_in_the_status_that_is_written_before_the_pod_is_created():

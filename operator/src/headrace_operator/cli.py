@@ -23,6 +23,9 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 
+CALM_RESYNC_FACTOR = 4
+"""A job at rest is read anew so much more rarely than one that is in motion."""
+
 Namespaces = Annotated[
     list[str] | None,
     typer.Option("--namespace", "-n", help="Serve this namespace; may be given several times."),
@@ -67,6 +70,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         namespaces=tuple(namespace or ()),
         poll_interval_s=poll_interval,
         resync_interval_s=resync_interval,
+        calm_resync_interval_s=resync_interval * CALM_RESYNC_FACTOR,
         deletion_timeout_s=deletion_timeout,
         driver_port=driver_port,
         health_port=health_port,

@@ -6,17 +6,19 @@ finalizer), and a lost event costs no more than the time to the next resync.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import os
 import secrets
+from typing import cast
 
 import kopf
 from prometheus_client import disable_created_metrics, start_http_server
 
 from headrace.api.names import GROUP, LABEL_JOB, VERSION
 from headrace_operator.clock import SystemClock
-from headrace_operator.kube.api import Kind
+from headrace_operator.kube.api import Kind, Manifest
 from headrace_operator.kube.client import KubeClient, connect
 from headrace_operator.metrics import Metrics
 from headrace_operator.observe.driver import HttpDriverClient
@@ -29,8 +31,15 @@ from headrace_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-WATCHED_KINDS = (Kind.POD, Kind.SERVICE, Kind.CONFIG_MAP)
-"""Objects whose changes are noticed at once; the others are looked at with every resync."""
+WATCHED_KINDS = (
+    Kind.POD,
+    Kind.SERVICE,
+    Kind.CONFIG_MAP,
+    Kind.SERVICE_ACCOUNT,
+    Kind.ROLE,
+    Kind.ROLE_BINDING,
+)
+"""Objects whose changes are noticed at once; Secrets, which nobody may watch, at a resync."""
 
 WATCH_SERVER_TIMEOUT_S = 240
 WATCH_CLIENT_TIMEOUT_S = 270
@@ -38,6 +47,38 @@ WATCH_CLIENT_TIMEOUT_S = 270
 
 
 _DELETED = "DELETED"
+
+
+class _NoDifferences(kopf.DiffBaseStorage):
+    """Nothing is compared here: kopf's copies of every object cost more than all the rest."""
+
+    def build(self, **_: object) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: object) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, **_: object) -> None:
+        """Nothing is kept on the objects."""
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Handlers of events have no progress."""
+
+    def fetch(self, **_: object) -> None:
+        return None
+
+    def store(self, **_: object) -> None:
+        """Nothing is kept on the objects."""
+
+    def purge(self, **_: object) -> None:
+        """Nothing was kept."""
+
+    def touch(self, **_: object) -> None:
+        """No object is changed to wake a handler."""
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
 
 
 class Glue:
@@ -58,18 +99,20 @@ class Glue:
         kopf.on.cleanup(registry=registry)(self.stop)
         kopf.on.event(GROUP, VERSION, Kind.STREAM_JOB.plural, registry=registry)(self.notice_job)
         for kind in WATCHED_KINDS:
-            kopf.on.event("", "v1", kind.plural, registry=registry)(self.notice_object)
+            kopf.on.event(*_resource(kind), registry=registry)(self.notice_object)
         return registry
 
     async def start(self, settings: kopf.OperatorSettings, **_: object) -> None:
         """Configure kopf and make what the actors work with."""
         settings.posting.enabled = False
+        settings.persistence.diffbase_storage = _NoDifferences()
+        settings.persistence.progress_storage = _NoProgress()
         settings.scanning.disabled = bool(self._settings.namespaces)
         settings.watching.server_timeout = WATCH_SERVER_TIMEOUT_S
         settings.watching.client_timeout = WATCH_CLIENT_TIMEOUT_S
         for kind in WATCHED_KINDS:
-            settings.watching.label_selectors["", "v1", kind.plural] = LABEL_JOB
-        self._kube = KubeClient(await connect())
+            settings.watching.label_selectors[_resource(kind)] = LABEL_JOB
+        self._kube = KubeClient(await connect(), self._metrics)
         self._driver_client = HttpDriverClient(
             timeout_s=self._settings.poll_timeout_s, port=self._settings.driver_port
         )
@@ -83,6 +126,7 @@ class Glue:
             settings=self._settings,
             clock=SystemClock(),
             metrics=self._metrics,
+            turnstile=asyncio.Semaphore(self._settings.concurrent_turns),
         )
         self._supervisor = Supervisor(tools)
         if self._settings.metrics_port:
@@ -101,12 +145,13 @@ class Glue:
             await self._kube.close()
 
     async def notice_job(
-        self, body: kopf.Body, event: kopf.RawEvent, namespace: str | None, name: str, **_: object
+        self, event: kopf.RawEvent, namespace: str | None, name: str, **_: object
     ) -> None:
         """A StreamJob appeared, changed or went."""
         if self._supervisor is not None and namespace is not None:
             gone = event["type"] == _DELETED
-            self._supervisor.notice_job(namespace, name, dict(body), is_gone=gone)
+            manifest = cast("Manifest", event["object"])
+            self._supervisor.notice_job(namespace, name, manifest, is_gone=gone)
             self._supervisor.show()
 
     async def notice_object(
@@ -115,4 +160,11 @@ class Glue:
         """A labelled pod, Service or ConfigMap appeared, changed or went."""
         if self._supervisor is not None and namespace is not None:
             labels, gone = body.metadata.labels, event["type"] == _DELETED
-            self._supervisor.notice_object(namespace, labels, dict(body), is_gone=gone)
+            manifest = cast("Manifest", event["object"])
+            self._supervisor.notice_object(namespace, labels, manifest, is_gone=gone)
+
+
+def _resource(kind: Kind) -> tuple[str, str, str]:
+    """Group, version and plural, as kopf names a resource."""
+    group, _, version = kind.api_version.rpartition("/")
+    return group, version, kind.plural

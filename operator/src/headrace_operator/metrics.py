@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from headrace.api.v1alpha1 import LifecycleState
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a request to the API server."""
+
+    status: int = 0
+    """HTTP status, 0 while there is no answer."""
 
 
 class Metrics:
@@ -41,9 +52,32 @@ class Metrics:
             "Actions that the API server refused.",
             registry=self.registry,
         )
+        self.requests = Counter(
+            "headrace_operator_api_requests",
+            "Requests to the API server; status 0 = no answer.",
+            ["method", "status"],
+            registry=self.registry,
+        )
+        self.request_seconds = Histogram(
+            "headrace_operator_api_request_seconds",
+            "Time of one request to the API server.",
+            ["method"],
+            registry=self.registry,
+            buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15),
+        )
         self.jobs = Gauge(
             "headrace_operator_jobs", "Jobs by lifecycle state.", ["state"], registry=self.registry
         )
+
+    @contextmanager
+    def request(self, method: str) -> Iterator[Outcome]:
+        """Count and time a request to the API server."""
+        outcome, started_s = Outcome(), time.perf_counter()
+        try:
+            yield outcome
+        finally:
+            self.request_seconds.labels(method).observe(time.perf_counter() - started_s)
+            self.requests.labels(method, str(outcome.status)).inc()
 
     def show_jobs(self, states: Iterable[LifecycleState]) -> None:
         """Publish how many jobs are in each state."""

@@ -21,6 +21,10 @@ class Settings:
     """How long a driver may take to answer."""
     resync_interval_s: float = 30.0
     """Everything is read anew at least this often, whatever the watches say."""
+    calm_resync_interval_s: float = 120.0
+    """The same for a job that is stable, or that has come to rest."""
+    concurrent_turns: int = 16
+    """Jobs that read or write the cluster at the same time; the others wait for their turn."""
     unreachable_grace_s: float = 15.0
     """A ready driver that does not answer for this long is no longer called ready."""
     volatile_status_interval_s: float = 15.0

@@ -102,7 +102,7 @@ class KubeApi(Protocol):
     """The calls that the operator makes; each is one request."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """Return the object, None when there is none."""
+        """Return the object, None when there is none; of a Secret its metadata alone."""
         ...
 
     async def list_objects(

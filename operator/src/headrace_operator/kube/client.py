@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import config as kube_config
@@ -29,12 +30,16 @@ from headrace_operator.kube.api import (
     ObjectKey,
     RefusedError,
 )
+from headrace_operator.metrics import Metrics
 
 _REQUEST_TIMEOUT_S: Final = 15.0
+_CONNECTIONS_MAX: Final = 32
 _PAGE: Final = 500
 _BODY_CHARS_MAX: Final = 512
 """Bodies in messages are cut: an admission webhook may answer with pages."""
 _JSON: Final = "application/json"
+_METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+"""What a Secret holds never gets into this process."""
 _APPLY: Final = "application/apply-patch+yaml"
 _MERGE: Final = "application/merge-patch+json"
 
@@ -43,9 +48,7 @@ async def connect() -> ApiClient:
     """Return a client for the pod's own cluster, or the one that ``KUBECONFIG`` names."""
     configuration = Configuration()
     if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-        # No proxy stands between a pod and its API server; looking for one costs each request a
-        # trip to a thread, a third of its time.
-        configuration.client_session_kwargs = {"trust_env": False}
+        # No proxy stands between a pod and its API server.
         kube_config.load_incluster_config(  # type: ignore[no-untyped-call] # library is untyped
             client_configuration=configuration
         )
@@ -53,24 +56,43 @@ async def connect() -> ApiClient:
         await kube_config.load_kube_config(  # type: ignore[no-untyped-call] # as above
             config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration
         )
+        configuration.proxy = configuration.proxy or _proxy_for(configuration.host)
+    # Looking for a proxy with each request costs a trip to a thread, a third of its time.
+    configuration.client_session_kwargs = {"trust_env": False}
+    configuration.connection_pool_maxsize = _CONNECTIONS_MAX
     configuration.retries = None  # every retry is a decision of the reconciler
     return ApiClient(configuration)
 
 
-class KubeClient:
-    """The Kubernetes API over one connection pool; made and used in one event loop."""
+def _proxy_for(url: str) -> str | None:
+    """Return the proxy that the environment names for a server."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.netloc):
+        return None
+    return getproxies().get(parts.scheme)
 
-    def __init__(self, client: ApiClient) -> None:
+
+class KubeClient:
+    """The Kubernetes API over one connection pool; made and used in one event loop.
+
+    Args:
+        client: of `connect`.
+        metrics: counts the requests.
+    """
+
+    def __init__(self, client: ApiClient, metrics: Metrics) -> None:
         self._client = client
+        self._metrics = metrics
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()  # type: ignore[no-untyped-call] # library is untyped
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
-        """Return the object, None when there is none."""
+        """Return the object, None when there is none; of a Secret its metadata alone."""
+        accept = _METADATA if kind is Kind.SECRET else _JSON
         try:
-            return await self._call("GET", _path(kind, namespace, name))
+            return await self._call("GET", _path(kind, namespace, name), accept=accept)
         except MissingError:
             return None
 
@@ -151,19 +173,21 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         body: Manifest | None = None,
         content_type: str = _JSON,
+        accept: str = _JSON,
     ) -> Manifest:
         target = f"{path}?{urlencode(query)}" if query else path
-        with _mapped_errors(method, path):
-            _, url, headers, payload, _ = await self._client.param_serialize(
+        with _mapped_errors(method, path), self._metrics.request(method) as outcome:
+            # The body is a plain manifest: the client's search for models in it is left out.
+            _, url, headers, _, _ = await self._client.param_serialize(
                 method=method,
                 resource_path=target,
-                header_params={"Accept": _JSON, "Content-Type": content_type},
-                body=body,
+                header_params={"Accept": accept, "Content-Type": content_type},
                 auth_settings=["BearerToken"],
             )
             response = await self._client.call_api(
-                method, url, headers, payload, _request_timeout=_REQUEST_TIMEOUT_S
+                method, url, headers, body, _request_timeout=_REQUEST_TIMEOUT_S
             )
+            outcome.status = response.status
             content = cast(
                 "bytes",
                 await response.read(),  # type: ignore[no-untyped-call] # library is untyped

@@ -174,6 +174,8 @@ class Facts:
     """Live objects of the names that the job needs, whoever owns them."""
     token_uid: str | None = None
     """UID of the token Secret, None when there is none of ours."""
+    token_name_is_taken: bool = False
+    """A Secret of its name belongs to somebody else."""
     refusal: Refusal | None = None
     sightings: tuple[PodProblem, ...] = ()
     """Troubles of executor pods seen lately, also of pods that are gone by now."""

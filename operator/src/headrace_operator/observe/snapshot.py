@@ -66,6 +66,8 @@ class Snapshot:
     objects: Mapping[ObjectKey, Manifest] = field(default_factory=dict)
     """Live objects of the names that the job needs, whoever owns them."""
     token_uid: str | None = None
+    token_name_is_taken: bool = False
+    """A Secret of the token's name belongs to somebody else."""
     versions: frozenset[tuple[str, str]] = frozenset()
     """UID and version of everything in here."""
 
@@ -95,7 +97,7 @@ class Snapshot:
             case Kind.POD:
                 return replace(known, driver=observe_pod(manifest, CONTAINER_DRIVER))
             case Kind.SECRET:
-                return replace(known, token_uid=uid_of(manifest))
+                return replace(known, token_uid=uid_of(manifest), token_name_is_taken=False)
             case _:
                 return replace(known, objects={**self.objects, key_of(manifest): manifest})
 
@@ -189,8 +191,26 @@ class SnapshotReader:
             snapshot,
             objects={key_of(manifest): manifest for manifest in live},
             token_uid=uid_of(token) if token is not None and is_ours else None,
+            token_name_is_taken=token is not None and not is_ours,
             versions=snapshot.versions | _versions(live),
         )
+
+
+def fresh_snapshot(manifest: Manifest, now: datetime) -> Snapshot | None:
+    """Return the snapshot of a job that nothing was ever made for; None when that is not certain.
+
+    The finalizer comes before everything else, so without it there is nothing to read. What a
+    namesake left behind is found when something of its name is created, and a manifest that is
+    out of date when its status is written.
+
+    Args:
+        manifest: of the StreamJob, as a watch told it.
+        now: time of the snapshot.
+    """
+    job = observe_job(manifest)
+    if job.has_finalizer or job.deletion_requested_at is not None or manifest.get("status"):
+        return None
+    return Snapshot(job, manifest, now, versions=_versions([manifest]))
 
 
 def observe_job(manifest: Manifest) -> JobFacts:

@@ -19,8 +19,15 @@ class RemoveFinalizer:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateObject:
+    """Create an object that the job needs; one of its name that appeared meanwhile is looked at."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyObject:
-    """Create or correct an object that belongs to the job."""
+    """Correct an object that belongs to the job."""
 
     manifest: Manifest
 
@@ -32,7 +39,10 @@ class CreateToken:
 
 @dataclass(frozen=True, slots=True)
 class CreateDriver:
-    """Create the driver pod, unless one of its name is there."""
+    """Create the driver pod, unless one of its name is there.
+
+    It is marked with the token Secret as it is then: the one that is there or was made just before.
+    """
 
     manifest: Manifest
 
@@ -46,7 +56,15 @@ class DeleteObject:
     grace_s: int | None = None
 
 
-Action = AddFinalizer | RemoveFinalizer | ApplyObject | CreateToken | CreateDriver | DeleteObject
+Action = (
+    AddFinalizer
+    | RemoveFinalizer
+    | CreateObject
+    | ApplyObject
+    | CreateToken
+    | CreateDriver
+    | DeleteObject
+)
 
 
 class EventType(enum.StrEnum):

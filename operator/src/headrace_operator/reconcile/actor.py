@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -22,7 +23,13 @@ from headrace_operator.observe.driver import DriverClient
 from headrace_operator.observe.driver_watch import DriverWatch
 from headrace_operator.observe.facts import Facts, PodProblem, Refusal
 from headrace_operator.observe.pods import observe_pod
-from headrace_operator.observe.snapshot import EVERYTHING, Scope, Snapshot, SnapshotReader
+from headrace_operator.observe.snapshot import (
+    EVERYTHING,
+    Scope,
+    Snapshot,
+    SnapshotReader,
+    fresh_snapshot,
+)
 from headrace_operator.reconcile.decide import Decision, decide
 from headrace_operator.reconcile.execute import Executor
 from headrace_operator.settings import Settings
@@ -32,6 +39,8 @@ logger = logging.getLogger(__name__)
 _HASTE_S: Final = 0.1
 _HASTE_S_MAX: Final = 10.0
 """Turns that act follow each other quickly at first, ever slower if they do not come to rest."""
+RESYNC_SPREAD: Final = 0.3
+"""Part of the resync interval over which the jobs are spread."""
 SIGHTING_S: Final = 60.0
 """How long the trouble of an executor pod is remembered after it was seen."""
 
@@ -49,6 +58,8 @@ class Tools:
     settings: Settings
     clock: Clock
     metrics: Metrics
+    turnstile: asyncio.Semaphore
+    """Bounds how many jobs use the cluster at once: those that come first are done first."""
 
 
 class JobActor:
@@ -57,18 +68,26 @@ class JobActor:
     Args:
         namespace, name: of the StreamJob.
         tools: shared by all actors.
+        first_seen: the StreamJob as a watch told it; saves reading what cannot be there yet.
     """
 
-    def __init__(self, namespace: str, name: str, tools: Tools) -> None:
+    def __init__(
+        self, namespace: str, name: str, tools: Tools, first_seen: Manifest | None = None
+    ) -> None:
         self._label = f"{namespace}/{name}"
+        # Jobs that were found together are not all read anew together.
+        share = zlib.crc32(self._label.encode()) / 2**32
+        self._haste_of_resync = 1 - RESYNC_SPREAD * share
         self._tools = tools
         self._reader = SnapshotReader(
             tools.kube, namespace, name, pod_trouble_delay_s=tools.settings.pod_trouble_delay_s
         )
         self._driver = DriverWatch(tools.driver_client)
         self._wake = asyncio.Event()
-        self._stale = EVERYTHING
-        self._snapshot: Snapshot | None = None
+        now = tools.clock.now()
+        self._snapshot = fresh_snapshot(first_seen, now) if first_seen is not None else None
+        self._stale = EVERYTHING if self._snapshot is None else frozenset[Scope]()
+        self._resync_after_s = tools.settings.resync_interval_s
         self._refusal: Refusal | None = None
         self._sightings: dict[str, tuple[datetime, PodProblem]] = {}
         self._written_at: datetime | None = None
@@ -146,17 +165,16 @@ class JobActor:
         if facts is None or self._snapshot is None:
             return None
         decision = decide(facts, self._tools.settings)
+        self._resync_after_s = decision.resync_after_s * self._haste_of_resync
         self.lifecycle = decision.status.lifecycle_state
         return await self._carry_out(facts, self._snapshot, decision)
 
     async def _observe(self) -> Facts | None:
         now = self._tools.clock.now()
         stale, self._stale = self._stale | self._outdated(now), frozenset()
-        try:
-            snapshot = self._snapshot = await self._reader.read(self._snapshot, stale, now)
-        except ClusterError:
-            self._stale |= stale
-            raise
+        if stale or self._snapshot is None:
+            await self._read(stale, now)
+        snapshot = self._snapshot
         if snapshot is None:
             return None
         rest = await self._driver.ask(snapshot.driver, snapshot.job.job_id, now)
@@ -168,20 +186,26 @@ class JobActor:
             rest=rest,
             objects=snapshot.objects,
             token_uid=snapshot.token_uid,
+            token_name_is_taken=snapshot.token_name_is_taken,
             refusal=self._refusal,
             sightings=self._recent_sightings(now),
         )
 
+    async def _read(self, stale: frozenset[Scope], now: datetime) -> None:
+        try:
+            async with self._tools.turnstile:
+                self._snapshot = await self._reader.read(self._snapshot, stale, now)
+        except ClusterError:
+            self._stale |= stale
+            raise
+
     def _outdated(self, now: datetime) -> frozenset[Scope]:
         """What is to be read anew although nothing was heard of it."""
-        snapshot, settings = self._snapshot, self._tools.settings
-        if snapshot is None:
-            return EVERYTHING
-        age = now - snapshot.taken_at
-        if age >= timedelta(seconds=settings.resync_interval_s):
+        snapshot = self._snapshot
+        if snapshot is None or now - snapshot.taken_at >= timedelta(seconds=self._resync_after_s):
             return EVERYTHING
         pods = (*snapshot.executors, *((snapshot.driver,) if snapshot.driver is not None else ()))
-        delay = timedelta(seconds=settings.pod_trouble_delay_s)
+        delay = timedelta(seconds=self._tools.settings.pod_trouble_delay_s)
         waits = any(p.waiting_for_volumes and now - p.created_at >= delay for p in pods)
         return frozenset({Scope.PODS}) if waits else frozenset()
 
@@ -198,7 +222,8 @@ class JobActor:
         if not write and not decision.actions and not decision.events:
             self._haste = 0
             return decision.wake_after_s
-        done = await tools.executor.execute(snapshot, decision, now, write_status=write)
+        async with tools.turnstile:
+            done = await tools.executor.execute(snapshot, decision, now, write_status=write)
         if write:
             self._written_at = now
             tools.metrics.status_writes.inc()

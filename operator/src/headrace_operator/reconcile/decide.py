@@ -48,6 +48,9 @@ from headrace_operator.settings import Settings
 from headrace_operator.validate.spec import InvalidSpec, derive_warnings, validate_spec
 
 _MIN_WAKE_S: Final = 0.2
+_AT_REST: Final = frozenset(
+    {LifecycleState.SUSPENDED, LifecycleState.FINISHED, LifecycleState.FAILED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Decision:
     events: tuple[Event, ...]
     wake_after_s: float
     """Decide again after this time at the latest."""
+    resync_after_s: float
+    """Read everything anew at this age."""
 
 
 def decide(facts: Facts, settings: Settings) -> Decision:
@@ -68,9 +73,10 @@ def decide(facts: Facts, settings: Settings) -> Decision:
     readiness = derive_readiness(facts, plan, settings)
     status = _status(facts, plan, wanted, readiness)
     events = (*plan.events, *derive_events(facts.job.status, status))
-    is_calm = is_stable(facts, readiness)
-    wake_after_s = _wake_after_s(facts, plan, settings, is_calm=is_calm)
-    return Decision(status, plan.actions, events, wake_after_s)
+    is_calm = is_stable(facts, readiness) or status.lifecycle_state in _AT_REST
+    resync_after_s = settings.calm_resync_interval_s if is_calm else settings.resync_interval_s
+    wake_after_s = min(resync_after_s, _wake_after_s(facts, plan, settings, is_calm=is_calm))
+    return Decision(status, plan.actions, events, wake_after_s, resync_after_s)
 
 
 def _want(facts: Facts) -> Wanted | InvalidSpec:
@@ -238,7 +244,7 @@ def _reconciled(facts: Facts, wanted: Wanted | InvalidSpec) -> ReconciledSpec | 
 
 
 def _wake_after_s(facts: Facts, plan: Plan, settings: Settings, *, is_calm: bool) -> float:
-    wake_s = settings.resync_interval_s
+    wake_s = settings.calm_resync_interval_s
     if facts.driver is not None and facts.driver.phase == "Running":
         wake_s = settings.calm_poll_interval_s if is_calm else settings.poll_interval_s
     pods = (*facts.executors, *((facts.driver,) if facts.driver is not None else ()))

@@ -199,8 +199,6 @@ def _start(
     objects = plan_objects(facts, wanted, first_time=True)
     if objects.problem is not None:
         return Plan(lifecycle, record, "waiting for a name", problem=objects.problem)
-    if objects.actions or facts.token_uid is None:
-        return Plan(lifecycle, record, "creating the driver's objects", actions=objects.actions)
     if record.phase is not DriverPhase.STARTING:
         record = record.model_copy(
             update={
@@ -216,12 +214,11 @@ def _start(
         identity_of(facts),
         wanted.spec,
         spec_hash=wanted.digest.total,
-        token_uid=facts.token_uid,
         attempt=record.attempt,
         grace_s=settings.driver_grace_s,
     )
     cleanup = delete_pods(leftover_executors(facts))
-    actions: tuple[Action, ...] = (*cleanup, CreateDriver(manifest))
+    actions: tuple[Action, ...] = (*cleanup, *objects.actions, CreateDriver(manifest))
     return Plan(lifecycle, record, "starting the driver", actions=actions)
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from headrace.api.names import FINALIZER
 from headrace.api.v1alpha1 import StreamJobStatus
+from headrace.errors import InternalError
 from headrace_operator.kube.api import (
     AlreadyExistsError,
     Kind,
@@ -23,18 +24,20 @@ from headrace_operator.kube.api import (
     RefusedError,
 )
 from headrace_operator.observe.facts import Refusal
-from headrace_operator.observe.snapshot import Scope, Snapshot
+from headrace_operator.observe.snapshot import EVERYTHING, Scope, Snapshot
 from headrace_operator.reconcile.actions import (
     Action,
     AddFinalizer,
     ApplyObject,
     CreateDriver,
+    CreateObject,
     CreateToken,
     DeleteObject,
     RemoveFinalizer,
 )
 from headrace_operator.reconcile.decide import Decision
 from headrace_operator.reconcile.events import EventRecorder
+from headrace_operator.resources.driver_pod import with_token
 from headrace_operator.resources.identity import JobIdentity, key_of
 from headrace_operator.resources.secrets import build_token_secret
 
@@ -93,6 +96,10 @@ class Executor:
             try:
                 snapshot, lost_sight = await self._act(action, snapshot)
                 unknown |= lost_sight
+            except AlreadyExistsError as error:
+                logger.info("already there, looking again: %s", error)
+                unknown = EVERYTHING
+                break  # what follows rests on it, and it may be somebody else's
             except RefusedError as error:
                 refusal = Refusal(_describe(action), error.reason, str(error), now)
                 logger.warning(
@@ -116,28 +123,20 @@ class Executor:
                 return snapshot.with_job(manifest), frozenset()
             case RemoveFinalizer():
                 return await self._remove_finalizer(snapshot), frozenset({Scope.JOB})
-            case ApplyObject(manifest=desired):
-                return snapshot.with_made([await self._kube.apply(desired)]), frozenset()
-            case CreateToken():
-                identity = JobIdentity(job.name, job.namespace, job.uid)
-                secret = build_token_secret(identity, self._new_token())
-                return await self._create(secret, snapshot, Scope.OBJECTS)
-            case CreateDriver(manifest=desired):
-                return await self._create(desired, snapshot, Scope.PODS)
             case DeleteObject(key=key, uid=uid, grace_s=grace_s):
                 await self._kube.delete(key, job.namespace, uid=uid, grace_s=grace_s)
                 scope = Scope.PODS if key.kind is Kind.POD else Scope.OBJECTS
                 return snapshot, frozenset({scope})
-
-    async def _create(
-        self, manifest: Manifest, snapshot: Snapshot, scope: Scope
-    ) -> tuple[Snapshot, frozenset[Scope]]:
-        """Create once: the one that is there already is ours, or is found not to be when read."""
-        try:
-            return snapshot.with_made([await self._kube.create(manifest)]), frozenset()
-        except AlreadyExistsError as error:
-            logger.info("already there, looking again: %s", error)
-            return snapshot, frozenset({scope})
+            case ApplyObject(manifest=desired):
+                made = await self._kube.apply(desired)
+            case CreateObject(manifest=desired):
+                made = await self._kube.create(desired)
+            case CreateToken():
+                identity = JobIdentity(job.name, job.namespace, job.uid)
+                made = await self._kube.create(build_token_secret(identity, self._new_token()))
+            case CreateDriver(manifest=desired):
+                made = await self._kube.create(with_token(desired, _token_uid(snapshot)))
+        return snapshot.with_made([made]), frozenset()
 
     async def _remove_finalizer(self, snapshot: Snapshot) -> Snapshot:
         names = [name for name in snapshot.job.finalizers if name != FINALIZER]
@@ -146,6 +145,13 @@ class Executor:
         except MissingError:
             return snapshot
         return snapshot.with_job(manifest)
+
+
+def _token_uid(snapshot: Snapshot) -> str:
+    if snapshot.token_uid is None:
+        job = snapshot.job
+        raise InternalError(f"a driver is created after its token; job={job.namespace}/{job.name}")
+    return snapshot.token_uid
 
 
 def _with_status(manifest: Manifest, status: StreamJobStatus) -> Manifest:
@@ -160,7 +166,9 @@ def dump_status(status: StreamJobStatus) -> dict[str, object]:
 
 def _describe(action: Action) -> str:
     match action:
-        case ApplyObject(manifest=manifest) | CreateDriver(manifest=manifest):
+        case ApplyObject(manifest=manifest):
+            return f"correcting {manifest['kind']} {key_of(manifest).name}"
+        case CreateObject(manifest=manifest) | CreateDriver(manifest=manifest):
             return f"creating {manifest['kind']} {key_of(manifest).name}"
         case DeleteObject(key=key):
             return f"deleting {key.kind.kind} {key.name}"

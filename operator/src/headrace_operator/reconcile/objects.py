@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace_operator.kube.api import Manifest, ObjectKey
+from headrace.api.names import token_secret_name
+from headrace_operator.kube.api import Kind, Manifest, ObjectKey
 from headrace_operator.observe.facts import Facts
 from headrace_operator.reconcile.actions import (
     Action,
     ApplyObject,
+    CreateObject,
     CreateToken,
     Event,
     EventReason,
@@ -40,16 +42,21 @@ def plan_objects(facts: Facts, wanted: Wanted, *, first_time: bool) -> ObjectsPl
     """
     actions: list[Action] = []
     events: list[Event] = []
-    for manifest in build_objects(identity_of(facts), wanted.spec):
+    job = identity_of(facts)
+    for manifest in build_objects(job, wanted.spec):
         key = key_of(manifest)
         live = facts.objects.get(key)
         if live is not None and facts.job.uid not in owner_uids(live):
             return ObjectsPlan(problem=_conflict(key))
         if live is not None and is_as_desired(live, _without_owners(manifest)):
             continue
-        actions.append(ApplyObject(manifest))
+        # What is missing is created, never applied: a namesake that somebody made in between is
+        # then found by the API server and not taken over.
+        actions.append(CreateObject(manifest) if live is None else ApplyObject(manifest))
         if not first_time:
             events.append(_event(key, live))
+    if facts.token_name_is_taken:
+        return ObjectsPlan(problem=_conflict(ObjectKey(Kind.SECRET, token_secret_name(job.name))))
     if facts.token_uid is None:
         actions.append(CreateToken())
         if not first_time:

@@ -29,7 +29,9 @@ class Supervisor:
         if actor is not None:
             actor.notice(manifest, Scope.JOB, is_gone=is_gone)
             return
-        actor = self._actors[key] = JobActor(namespace, name, self._tools)
+        if is_gone:
+            return
+        actor = self._actors[key] = JobActor(namespace, name, self._tools, manifest)
         task = asyncio.create_task(actor.run(), name=f"streamjob/{namespace}/{name}")
         self._tasks[key] = task
         task.add_done_callback(lambda _: self._forget(key))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import yaml
+import json
 
 from headrace.api.driver import (
     CONFIG_DIR,
@@ -20,9 +20,6 @@ from headrace.errors import InternalError
 from headrace_operator.kube.api import Kind, Manifest
 from headrace_operator.resources.executor_template import build_executor_template
 from headrace_operator.resources.identity import JobIdentity, head
-
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""libyaml's where PyYAML was built with it: ten times faster."""
 
 
 def build_driver_config(job: JobIdentity, spec: StreamJobSpec) -> DriverConfig:
@@ -73,7 +70,8 @@ def build_config_map(job: JobIdentity, spec: StreamJobSpec) -> Manifest:
     template = build_executor_template(job, spec)
     data = {
         CONFIG_FILE: build_driver_config(job, spec).model_dump_json(by_alias=True, indent=2),
-        EXECUTOR_TEMPLATE_FILE: yaml.dump(dict(template), Dumper=_DUMPER, sort_keys=False),
+        # JSON is YAML, and is written forty times faster.
+        EXECUTOR_TEMPLATE_FILE: json.dumps(template, indent=2),
     }
     if spec.program.inline is not None:
         data[INLINE_PROGRAM_FILE] = spec.program.inline

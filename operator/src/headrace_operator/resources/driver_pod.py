@@ -6,7 +6,8 @@ while the operator counts it as the same driver; a replacement is a new pod with
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, cast
 
 from headrace.api.driver import (
     CONFIG_DIR,
@@ -58,7 +59,6 @@ def build_driver_pod(
     spec: StreamJobSpec,
     *,
     spec_hash: str,
-    token_uid: str,
     attempt: int,
     grace_s: int,
 ) -> Manifest:
@@ -68,7 +68,6 @@ def build_driver_pod(
         job: owner.
         spec: validated spec.
         spec_hash: digest of the spec; a pod with another one is replaced.
-        token_uid: UID of the token Secret; a pod with another one is replaced.
         attempt: 1-based number of this driver in the life of the job.
         grace_s: seconds that the driver gets to end its epoch when it is stopped.
     """
@@ -77,7 +76,6 @@ def build_driver_pod(
     metadata["annotations"] = {
         **spec.pod_template.annotations,
         ANNOTATION_SPEC_HASH: spec_hash,
-        ANNOTATION_TOKEN_UID: token_uid,
         ANNOTATION_ATTEMPT: str(attempt),
     }
     return {
@@ -94,6 +92,18 @@ def build_driver_pod(
             "volumes": _volumes(job, spec),
         },
     }
+
+
+def with_token(pod: Manifest, token_uid: str) -> Manifest:
+    """Return the driver pod, marked with the Secret whose token it starts with.
+
+    Args:
+        pod: of `build_driver_pod`.
+        token_uid: UID of the Secret; a pod that carries another one is replaced.
+    """
+    metadata = cast("Mapping[str, Mapping[str, str]]", pod["metadata"])
+    annotations = {**metadata["annotations"], ANNOTATION_TOKEN_UID: token_uid}
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _container(job: JobIdentity, spec: StreamJobSpec) -> dict[str, object]:

@@ -38,12 +38,12 @@ JOB_RULES: Final[list[dict[str, list[str]]]] = [
     {
         "apiGroups": [""],
         "resources": ["serviceaccounts"],
-        "verbs": ["create", "delete", "get", "list", "patch"],
+        "verbs": ["create", "delete", "get", "list", "patch", "watch"],
     },
     {
         "apiGroups": [_RBAC],
         "resources": ["rolebindings", "roles"],
-        "verbs": ["create", "delete", "get", "list", "patch"],
+        "verbs": ["create", "delete", "get", "list", "patch", "watch"],
     },
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "get", "list", "patch"]},
 ]
