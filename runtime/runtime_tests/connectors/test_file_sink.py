@@ -230,10 +230,17 @@ def test_names_that_readers_ignore_are_refused(prefix):
 
 def test_a_file_source_names_what_it_needs():
     format_ = StreamFormat.text_line_format()
-    with pytest.raises(InvalidConfigError, match="monitor_continuously"):
-        FileSource.for_record_stream_format(format_, "/in").build()
     with pytest.raises(InvalidConfigError, match="path"):
         FileSource.for_record_stream_format(format_).build()
+
+
+def test_a_file_source_reads_the_files_that_are_there_unless_it_is_told_to_watch():
+    from headrace.common.time import Duration
+
+    builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/in")
+    assert builder.build().description().bounded
+    assert not builder.monitor_continuously(Duration.of_seconds(1)).build().description().bounded
+    assert builder.process_static_file_set().build().description().bounded
 
 
 def test_a_file_source_is_read_by_sparks_text_source():

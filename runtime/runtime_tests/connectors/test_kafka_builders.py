@@ -122,6 +122,15 @@ def test_given_offsets_are_kept_by_partition():
     )
 
 
+@pytest.mark.parametrize("setter", ["set_bounded", "set_unbounded"])
+def test_a_source_may_end(setter):
+    builder = source_builder()
+    assert builder.build().description().stopping_offsets is None
+    bounded = getattr(builder, setter)(KafkaOffsetsInitializer.latest()).build().description()
+    assert bounded.stopping_offsets == StartingOffsets(StartingPlace.LATEST)
+    assert bounded.spark_options() == options(source_builder())
+
+
 def no_servers():
     return KafkaSource.builder().set_topics("t").set_value_only_deserializer(SimpleStringSchema())
 
@@ -137,6 +146,14 @@ def no_servers():
             "set_value_only_deserializer",
         ),
         (lambda: source_builder().set_property("group.id", "x"), "set_group_id"),
+        (
+            lambda: (
+                no_servers()
+                .set_bootstrap_servers("k:1")
+                .set_bounded(KafkaOffsetsInitializer.committed_offsets())
+            ),
+            "setter=set_bounded",
+        ),
         (lambda: source_builder().set_property("auto.offset.reset", "x"), "set_starting_offsets"),
         (lambda: source_builder().set_property("enable.auto.commit", "true"), "enable.auto.commit"),
         (

@@ -55,7 +55,7 @@ def test_columns_come_back_as_they_were():
 
 
 def test_progress_comes_back():
-    progress = [SplitProgress(0, "in-3", 99, 12, False), SplitProgress(1, "0", None, 0, True)]
+    progress = [SplitProgress(0, "in-3", 99, 12), SplitProgress(1, "0", None, 0)]
     assert progress == decode(encode_progress(progress))
 
 

@@ -14,7 +14,7 @@ def tracker(*, delay_ms=30 * SECOND, idleness_ms=None, sources=1):
 
 
 def seen(split, timestamp, source=0):
-    return SplitProgress(source, split, timestamp, 1, False)
+    return SplitProgress(source, split, timestamp, 1)
 
 
 def test_the_worked_timeline_of_a_thirty_second_delay():
@@ -74,6 +74,11 @@ def test_a_restored_tracker_goes_on_where_it_was_also_when_the_sources_changed_p
 
 def test_an_ended_source_no_longer_holds_the_others():
     marks = tracker(delay_ms=0, sources=2)
-    marks.observe([SplitProgress(0, "0", 5_000, 1, True), seen("1", 50_000, 1)], 0)
+    marks.observe([seen("0", 5_000, 0), seen("1", 50_000, 1)], 0, ended_sources=[0])
     assert marks.advance(0, final=False) == 49_999
-    assert marks.ended_sources() == [0]
+
+
+def test_a_source_that_ended_without_a_record_no_longer_holds_the_others():
+    marks = tracker(delay_ms=0, sources=2)
+    marks.observe([seen("1", 50_000, 1)], 0, ended_sources=[0])
+    assert marks.advance(0, final=False) == 49_999

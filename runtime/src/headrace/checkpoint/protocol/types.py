@@ -138,8 +138,10 @@ class SlotSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     async_ms: float
 
 
-class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Spark's own log entries, verbatim; the only authority for source offsets (O4, T2).
+
+    Ends of bounded sources that depend on the time of the job's first start are kept beside them.
 
     Attributes:
         epoch: last epoch whose effects the checkpoint holds.
@@ -147,6 +149,7 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         sources: files below ``sources/``, by relative path.
         offsets: content of ``offsets/<n>`` for the last two epochs, by batch id as text.
         commits: content of ``commits/<n>`` for the same.
+        ends: where bounded sources end, by uid, as their connectors write it (A17).
     """
 
     epoch: Epoch
@@ -154,6 +157,7 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sources: dict[str, bytes]
     offsets: dict[str, str]
     commits: dict[str, str]
+    ends: dict[OperatorUid, str] = {}
 
 
 class OperatorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

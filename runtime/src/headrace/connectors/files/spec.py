@@ -2,7 +2,8 @@
 
 The source is Spark's own file stream: it remembers which files it has read in its log, which is
 part of the checkpoint, and takes every new file of a directory once, oldest first. Files must
-appear whole (written elsewhere and renamed, or put into an object store) and never change.
+appear whole (written elsewhere and renamed, or put into an object store) and never change. A
+bounded source reads those that are there when the job is first started, and ends.
 """
 
 from __future__ import annotations
@@ -32,19 +33,22 @@ class LineDeserializer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileSourceSpec:
-    """A directory whose new files are read line by line.
+    """Files that are read line by line.
 
     Attributes:
         paths: directories, files or globs, as Hadoop understands them.
         deserializer: line without its end -> value.
         max_files_per_epoch: bound of what one epoch reads.
         options: further options of Spark's text source, such as ``pathGlobFilter``.
+        bounded: the files that are there at the first start are all; otherwise new ones are read
+            as they appear.
     """
 
     paths: tuple[str, ...]
     deserializer: LineDeserializer
     max_files_per_epoch: int = DEFAULT_MAX_FILES_PER_EPOCH
     options: Mapping[str, str] = field(default_factory=dict)
+    bounded: bool = False
 
     def spark_options(self) -> dict[str, str]:
         """Return the options of Spark's ``text`` source; its one column is ``value``, a string."""

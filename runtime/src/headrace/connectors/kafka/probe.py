@@ -6,17 +6,18 @@ tests. Topics are described, never asked for by name in a metadata request: that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
+    IsolationLevel,
     KafkaException,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from headrace.connectors.kafka.client_errors import ClientEvents, kafka_errors, to_headrace_error
@@ -25,6 +26,7 @@ from headrace.errors import SourceUnavailableError
 
 PROBE_TIMEOUT_S: Final = 10.0
 _SLICE_S: Final = 0.1
+_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 T = TypeVar("T")
 
@@ -43,6 +45,11 @@ class ClusterProbe:
             InvalidConfigError: librdkafka refuses a setting.
         """
         self._timeout_s = timeout_s
+        self._isolation = (
+            IsolationLevel.READ_COMMITTED
+            if client.get("isolation.level") == "read_committed"
+            else IsolationLevel.READ_UNCOMMITTED
+        )
         self._events = ClientEvents()
         self._servers = client["bootstrap.servers"]
         with kafka_errors("set up a kafka client", {"servers": self._servers}):
@@ -99,6 +106,46 @@ class ClusterProbe:
             if entry.offset >= 0:
                 offsets[entry.topic, entry.partition] = entry.offset
         return offsets
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics that may be seen, without Kafka's own."""
+        with kafka_errors("list topics", {"servers": self._servers}, self._events):
+            known = self._admin.list_topics(timeout=self._timeout_s).topics
+        return sorted(name for name in known if name not in _INTERNAL_TOPICS)
+
+    def earliest(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the offset of each partition's first record."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def latest(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the offset after each partition's last record.
+
+        With ``isolation.level=read_committed``, the last one before the first open transaction.
+        """
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def at_time(
+        self, partitions: Iterable[tuple[str, int]], time_ms: int
+    ) -> dict[tuple[str, int], int]:
+        """Return the first offsets at or after a time; partitions without one are left out."""
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(time_ms))
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+    def _offsets(
+        self, partitions: Iterable[tuple[str, int]], place: OffsetSpec
+    ) -> dict[tuple[str, int], int]:
+        asked = {TopicPartition(*partition): place for partition in partitions}
+        if not asked:
+            return {}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=self._isolation, request_timeout=self._timeout_s
+        )
+        return {
+            (entry.topic, entry.partition): self._answer(
+                future, "look up offsets", {"topic": entry.topic, "partition": entry.partition}
+            ).offset
+            for entry, future in futures.items()
+        }
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set a consumer group's offsets; the group must have no members.

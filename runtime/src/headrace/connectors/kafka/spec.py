@@ -26,6 +26,7 @@ from headrace.connectors.kafka.starting_offsets import (
     decode_offsets,
     encode_offsets,
 )
+from headrace.connectors.kafka.stopping_offsets import find_stopping_offsets, matching_topics
 from headrace.connectors.sink import (
     Committer,
     DeliveryGuarantee,
@@ -71,6 +72,7 @@ class KafkaSourceSpec:
         topic_pattern: Java regular expression over topic names, None when ``topics`` is set.
         group_id: used for committed starting offsets and as prefix of Spark's own groups.
         starting_offsets: where to begin without restored state.
+        stopping_offsets: where a bounded source ends, None for one without an end.
         value_deserializer: value bytes -> value.
         properties: client settings in Java's names; secrets among them.
     """
@@ -82,6 +84,7 @@ class KafkaSourceSpec:
     starting_offsets: StartingOffsets
     value_deserializer: DeserializationSchema
     properties: Mapping[str, str] = field(repr=False)
+    stopping_offsets: StartingOffsets | None = None
 
     def client_settings(self) -> dict[str, str]:
         """Return librdkafka settings for probes."""
@@ -157,6 +160,25 @@ class KafkaSourceSpec:
             case StartingPlace.COMMITTED | StartingPlace.OFFSETS:
                 options["startingOffsets"] = encode_offsets(offsets or {})
         return options
+
+    def find_end(self) -> dict[tuple[str, int], int] | None:
+        """Ask the brokers where the source ends, for a start without restored state.
+
+        Returns:
+            for every (topic, partition) the first offset that is not read; None without an end.
+
+        Raises:
+            InvalidConfigError, SourceUnavailableError: as `probe`.
+        """
+        if self.stopping_offsets is None:
+            return None
+        from headrace.connectors.kafka.probe import ClusterProbe  # noqa: PLC0415 - an extra
+
+        probe = ClusterProbe(self.client_settings())
+        topics = self.topics
+        if self.topic_pattern is not None:
+            topics = tuple(matching_topics(probe.topics(), self.topic_pattern))
+        return find_stopping_offsets(probe, topics, self.stopping_offsets, self.group_id)
 
     def _resolve_offsets(self) -> dict[tuple[str, int], int]:
         from headrace.connectors.kafka.probe import ClusterProbe  # noqa: PLC0415 - an extra

@@ -49,7 +49,7 @@ class StreamFormat:
 
 
 class FileSource(Source):
-    """Reads the files that appear in directories; made by `for_record_stream_format`."""
+    """Reads files, or those that appear in directories; made by `for_record_stream_format`."""
 
     def __init__(self, spec: FileSourceSpec, produced_type: TypeInformation) -> None:
         """Use `for_record_stream_format`."""
@@ -85,6 +85,11 @@ class FileSourceBuilder:
         self._monitored = True
         return self
 
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that are there when the job is first started, then end (the default)."""
+        self._monitored = False
+        return self
+
     def set_option(self, name: str, value: str) -> FileSourceBuilder:
         """Set an option of Spark's text source, such as ``pathGlobFilter``; beyond PyFlink's."""
         self._options[name] = value
@@ -99,13 +104,9 @@ class FileSourceBuilder:
         if not self._paths or not all(self._paths):
             msg = "a file source needs at least one path; use=for_record_stream_format"
             raise InvalidConfigError(msg)
-        if not self._monitored:
-            msg = (
-                "a file source reads directories as long as the job runs; call "
-                "monitor_continuously, or read a fixed set of files with env.from_dataframe"
-            )
-            raise InvalidConfigError(msg)
-        spec = FileSourceSpec(self._paths, self._format.schema, options=self._options)
+        spec = FileSourceSpec(
+            self._paths, self._format.schema, options=self._options, bounded=not self._monitored
+        )
         return FileSource(spec, self._format.schema.get_produced_type())
 
 

@@ -40,7 +40,7 @@ class KafkaTopicPartition(NamedTuple):
 
 
 class KafkaOffsetsInitializer:
-    """Where a source begins when it has no restored state."""
+    """A place in topics: where a source begins without restored state, or where it ends."""
 
     def __init__(self, starting: StartingOffsets) -> None:
         """Use the static methods."""
@@ -48,12 +48,12 @@ class KafkaOffsetsInitializer:
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
-        """Begin with the oldest records."""
+        """Begin with the oldest records; as an end: read nothing."""
         return KafkaOffsetsInitializer(StartingOffsets(StartingPlace.EARLIEST))
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """Begin with records that arrive after the start."""
+        """Begin with records that arrive after the start; as an end: stop before those."""
         return KafkaOffsetsInitializer(StartingOffsets(StartingPlace.LATEST))
 
     @staticmethod
@@ -77,7 +77,7 @@ class KafkaOffsetsInitializer:
         offsets: Mapping[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = OffsetReset.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """Begin at given offsets, which name the first record to read."""
+        """Begin at given offsets: the first record to read, as an end the first one not to."""
         known = {(topic, partition): offset for (topic, partition), offset in offsets.items()}
         return KafkaOffsetsInitializer(
             StartingOffsets(StartingPlace.OFFSETS, offsets=known, reset=offset_reset_strategy)
@@ -116,6 +116,7 @@ class KafkaSourceBuilder:
         self._pattern: str | None = None
         self._group_id: str | None = None
         self._starting = StartingOffsets(StartingPlace.EARLIEST)
+        self._stopping: StartingOffsets | None = None
         self._deserializer: DeserializationSchema | None = None
         self._properties: dict[str, str] = {}
 
@@ -163,6 +164,22 @@ class KafkaSourceBuilder:
         )
         raise InvalidConfigError(msg)
 
+    def set_bounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """End the source before these offsets, as they are when the job is first started.
+
+        A job whose sources have all ended finishes. Partitions that are made later are not read.
+        """
+        self._stopping = stopping_offsets_initializer.starting
+        return self
+
+    def set_unbounded(
+        self, stopping_offsets_initializer: KafkaOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Do the same as `set_bounded`: in streaming there is no other mode to choose."""
+        return self.set_bounded(stopping_offsets_initializer)
+
     def set_value_only_deserializer(
         self, deserialization_schema: DeserializationSchema
     ) -> KafkaSourceBuilder:
@@ -196,7 +213,7 @@ class KafkaSourceBuilder:
         if not servers:
             raise InvalidConfigError("a kafka source needs brokers; missing=set_bootstrap_servers")
         self._check_topics()
-        self._check_starting_offsets()
+        self._check_offsets()
         if self._deserializer is None:
             msg = "a kafka source needs a deserializer; missing=set_value_only_deserializer"
             raise InvalidConfigError(msg)
@@ -215,6 +232,7 @@ class KafkaSourceBuilder:
             starting_offsets=self._starting,
             value_deserializer=self._deserializer,
             properties=properties,
+            stopping_offsets=self._stopping,
         )
         return KafkaSource(spec, self._deserializer.get_produced_type())
 
@@ -231,15 +249,19 @@ class KafkaSourceBuilder:
                 msg = f"not a regular expression; set_topic_pattern={self._pattern!r} cause={error}"
                 raise InvalidConfigError(msg) from error
 
-    def _check_starting_offsets(self) -> None:
-        place = self._starting.place
-        if place is StartingPlace.COMMITTED and self._group_id is None:
-            msg = "committed starting offsets belong to a group; missing=set_group_id"
-            raise InvalidConfigError(msg)
-        by_partition = place in {StartingPlace.COMMITTED, StartingPlace.OFFSETS}
-        if by_partition and self._pattern is not None:
-            msg = (
-                "offsets of single partitions need topics by name; "
-                f"use=set_topics starting_offsets={place.value}"
-            )
-            raise InvalidConfigError(msg)
+    def _check_offsets(self) -> None:
+        for setter, offsets in (
+            ("set_starting_offsets", self._starting),
+            ("set_bounded", self._stopping),
+        ):
+            place = offsets.place if offsets is not None else None
+            if place is StartingPlace.COMMITTED and self._group_id is None:
+                msg = f"committed offsets belong to a group; missing=set_group_id setter={setter}"
+                raise InvalidConfigError(msg)
+            by_partition = place in {StartingPlace.COMMITTED, StartingPlace.OFFSETS}
+            if place is not None and by_partition and self._pattern is not None:
+                msg = (
+                    "offsets of single partitions need topics by name; "
+                    f"use=set_topics {setter}={place.value}"
+                )
+                raise InvalidConfigError(msg)
