@@ -26,6 +26,7 @@ from headrace.state.contract import (
     TimerQueue,
 )
 from headrace.state.factory import backend_factory
+from headrace.state.memory import SlotMemory
 
 MAX_PARALLELISM = 16
 """Small, so that walks over all key groups are short."""
@@ -75,6 +76,7 @@ class StateBench:
         memory_bytes: int = 16 << 20,
         options: dict[str, str] | None = None,
         clock: ManualClock | None = None,
+        memory: SlotMemory | None = None,
         allow_non_restored_state: bool = False,
     ) -> "StateBench":
         config = BackendConfig(
@@ -83,6 +85,7 @@ class StateBench:
             key_serializer=key_serializer(keys),
             key_group_range=key_groups or all_key_groups(),
             managed_memory_bytes=memory_bytes,
+            memory=memory,
             options=options or {},
             clock=clock or ManualClock(),
             allow_non_restored_state=allow_non_restored_state,

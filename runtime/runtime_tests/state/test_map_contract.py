@@ -7,6 +7,7 @@ import pytest
 from headrace.errors import InternalError, InvalidProgramError, UserCodeError
 from headrace.keygroups import KeyGroupRange
 from headrace.serialization.registry import key_serializer
+from headrace.serialization.row import Row
 from headrace.serialization.types import (
     BOOLEAN,
     DOUBLE,
@@ -15,6 +16,7 @@ from headrace.serialization.types import (
     STRING,
     ListType,
     MapType,
+    RowType,
     TupleType,
 )
 from headrace.state.map_state import COMPLETE_MAX, PAGE
@@ -306,6 +308,17 @@ def test_a_value_that_shows_its_fault_only_when_written_names_state_and_key(make
     entries.put("x", "\ud800")
     with pytest.raises(UserCodeError, match=r"key 'x' .* state=entries"):
         bench.backend.flush()
+
+
+def test_a_value_none_survives_a_migration_of_the_values(make_bench) -> None:
+    bench = make_bench()
+    entries = bench.maps("entries", (STRING, RowType(("a", "b"), (LONG, LONG))))
+    bench.select("a")
+    entries.put_all({"x": Row(a=1, b=2), "y": None})
+    restored = make_bench(sources=[bench.freeze()])
+    entries = restored.maps("entries", (STRING, RowType(("b",), (LONG,))))
+    restored.select("a")
+    assert list(entries.items()) == [("x", Row(b=2)), ("y", None)]
 
 
 def test_a_type_without_canonical_bytes_cannot_be_a_key(make_bench) -> None:

@@ -11,6 +11,7 @@ from headrace.config.job_configuration import parse_options
 from headrace.errors import CorruptStateError, InternalError, InvalidConfigError, LocalStorageError
 from headrace.keygroups import KeyGroupRange
 from headrace.serialization.types import BYTES
+from headrace.state.memory import SlotMemory
 from headrace.state.rocksdb.errors import reading_stored_files, translate
 from headrace.state.rocksdb.factory import RocksDBBackendFactory
 from headrace.state.rocksdb.settings import parse_settings
@@ -22,7 +23,7 @@ MB = 1 << 20
 
 
 def storage_of(bench: StateBench):
-    return bench.backend._storage
+    return bench.backend._storage._storage  # below the one that notes changes
 
 
 def test_one_column_family_a_state_with_rows_in_the_documented_layout(make_rocksdb) -> None:
@@ -223,7 +224,51 @@ def test_managed_memory_is_divided_as_flink_does() -> None:
     assert settings.block_cache_bytes == 250 * MB  # 300 MB * (3 - 0.5) / 3
     assert settings.memtables_bytes == 100 * MB  # 300 MB * 2 * 0.5 / 3
     assert settings.write_buffer_bytes == 64 * MB
-    assert settings.arena_block_bytes == MB
+    assert settings.arena_block_bytes == 100 * MB // 128
+
+
+def test_operators_of_a_slot_share_native_memory(tmp_path) -> None:
+    """J2: an operator that needs little leaves its part to the others."""
+    budget = 12 * MB
+    memory = SlotMemory(budget)
+    benches = [
+        StateBench.open("rocksdb", tmp_path, memory_bytes=budget // 3, memory=memory)
+        for _ in range(3)
+    ]
+    busy, *idle = benches
+    for bench in idle:
+        bench.put({"a": 1})
+        bench.backend.flush()
+    state = busy.values("blob", BYTES)
+    usages = []
+    for number in range(20_000):
+        busy.select(f"key-{number}")
+        state.update(number.to_bytes(4, "big") * 250)
+        if number % 1000 == 0:
+            usages.append([b.backend.metrics()["rocksdb.block-cache-usage"] for b in benches])
+    for bench in benches:
+        metrics = bench.backend.metrics()
+        assert metrics["rocksdb.block-cache-capacity"] == pytest.approx(budget * 0.7 * 2.5 / 3)
+        assert metrics["stateCacheBudgetBytes"] == int(budget // 3 * 0.3)
+        bench.backend.close()
+    assert all(len(set(usage)) == 1 for usage in usages)
+    own = budget // 3 * 0.7
+    assert own * 1.25 < max(max(usage) for usage in usages) < budget * 0.7 * 1.25
+
+
+def test_unmanaged_memory_is_not_shared(tmp_path) -> None:
+    memory = SlotMemory(12 * MB)
+    options = {"state.backend.rocksdb.memory.managed": "false"}
+    benches = [
+        StateBench.open("rocksdb", tmp_path, options=options, memory=memory) for _ in range(2)
+    ]
+    benches[0].put({f"key-{number}": number for number in range(1000)})
+    benches[0].snapshot()
+    benches[0].rows("count")
+    usages = [bench.backend.metrics()["rocksdb.block-cache-usage"] for bench in benches]
+    assert usages[0] > usages[1]
+    for bench in benches:
+        bench.backend.close()
 
 
 def test_small_budgets_get_small_arenas() -> None:

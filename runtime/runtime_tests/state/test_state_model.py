@@ -54,6 +54,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(key=keys, state=st.sampled_from(["count", "pair", "items", "entries", "total", "seen"]))
     def clear(self, key, state) -> None:
+        self.job.every_backend(lambda bench: bench.backend.flush())
         self.job.call(state, key, lambda s: s.clear())
         getattr(self.job.model, state).pop(key, None)
 
@@ -62,10 +63,14 @@ class StateMachine(RuleBasedStateMachine):
         self.job.call("items", key, lambda s: s.add_all(elements))
         self.job.model.items.setdefault(key, []).extend(elements)
 
-    @rule(key=keys, elements=texts)
-    def replace_list(self, key, elements) -> None:
-        self.job.call("items", key, lambda s: s.update(elements))
-        self.job.model.items[key] = list(elements)
+    @rule(key=keys, elements=texts, refill=st.booleans())
+    def replace_list(self, key, elements, refill) -> None:
+        """Stored chunks, cleared and perhaps filled again before they are removed."""
+        self.job.every_backend(lambda bench: bench.backend.flush())
+        self.job.call("items", key, lambda s: s.clear())
+        if refill:
+            self.job.call("items", key, lambda s: s.update(elements))
+        self.job.model.items[key] = list(elements) if refill else []
 
     @rule(key=keys, user_key=small, value=st.none() | numbers)
     def put(self, key, user_key, value) -> None:
@@ -147,13 +152,9 @@ class StateMachine(RuleBasedStateMachine):
     def epoch_ends(self) -> None:
         self.job.every_backend(lambda bench: bench.backend.maintain())
 
-    @rule()
-    def flush(self) -> None:
-        self.job.every_backend(lambda bench: bench.backend.flush())
-
-    @rule()
-    def forget_what_is_cached(self) -> None:
-        self.job.every_backend(lambda bench: bench.evict())
+    @rule(forget=st.booleans())
+    def flush(self, forget) -> None:
+        self.job.every_backend(lambda bench: bench.evict() if forget else bench.backend.flush())
 
     @rule()
     def checkpoint(self) -> None:
@@ -172,8 +173,10 @@ class StateMachine(RuleBasedStateMachine):
         self.job.checkpoint()
         self.job.restore(parallelism)
 
-    @rule(key=keys)
-    def compare(self, key) -> None:
+    @rule(key=keys, from_storage=st.booleans())
+    def compare(self, key, from_storage) -> None:
+        if from_storage:
+            self.job.every_backend(lambda bench: bench.evict())
         self.job.check(key)
 
     def teardown(self) -> None:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         StateTraits,
         ValueStateAccess,
     )
+    from headrace.state.memory import SlotMemory
     from headrace.state.storage import StateStorage
 
 T = TypeVar("T")
@@ -173,7 +174,9 @@ class BackendConfig(Generic[T]):
         operator_uid: owner, for messages.
         key_serializer: type of the operator's keys.
         key_group_range: the only key groups that may ever be touched; others raise InternalError.
-        managed_memory_bytes: budget of all native memory and caches of this backend.
+        managed_memory_bytes: this backend's part of the slot's managed memory.
+        memory: the whole slot's, for native memory that its backends share; None: this backend
+            has its part for itself.
         options: ``state.backend.*`` options by Flink's keys, already validated.
         clock: time that expiry of state goes by.
         allow_non_restored_state: accept restored states that the program no longer declares.
@@ -184,6 +187,7 @@ class BackendConfig(Generic[T]):
     key_serializer: TypeSerializer[T]
     key_group_range: KeyGroupRange
     managed_memory_bytes: int
+    memory: SlotMemory | None = None
     options: dict[str, str] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
     allow_non_restored_state: bool = False

@@ -109,7 +109,7 @@ class CachedListState(WriteBackCache[ListEntry], Generic[T]):
         self._join(entry)
         read = self._codec.elements
         elements: list[T] = []
-        if entry.stored_chunks and not entry.cleared:
+        if entry.stored_chunks:
             # The tail's own row has no user key and sorts before its chunks.
             for _, chunk in self._stored(entry.prefix, skip=b"\x00"):
                 elements += read(chunk)

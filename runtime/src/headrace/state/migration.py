@@ -50,7 +50,8 @@ def row_migration(declared: StateFormat, stored: dict[str, object]) -> RowMigrat
     if isinstance(declared, ListFormat):
         return _of_lists(declared, stored)
     convert = declared.migration(stored)
-    return lambda _row, value: convert(value)
+    # No bytes are the value None of a map's entry, in every type.
+    return lambda _row, value: convert(value) if value else value
 
 
 def _of_lists(declared: ListFormat, stored: dict[str, object]) -> RowMigration:

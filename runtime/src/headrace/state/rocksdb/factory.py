@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from headrace.state.backend import CachedStateBackend
     from headrace.state.contract import BackendConfig, RestoreSource, StoredTypes
+    from headrace.state.rocksdb.settings import RocksDBSettings
     from headrace.state.storage import StateStorage
 
 
@@ -33,13 +34,13 @@ class RocksDBBackendFactory:
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]
     ) -> StateStorage:
         """Build the database of a backend; see the protocol."""
-        settings = parse_settings(config.options, config.managed_memory_bytes)
+        settings = _settings(config)
         check_key_type(sources, config.key_serializer, config.operator_uid)
         merge_schemas(sources, config.operator_uid)
         if config.directory.exists() and any(config.directory.iterdir()):
             msg = f"a backend needs an empty directory; directory={config.directory}"
             raise InternalError(msg)
-        options = DatabaseOptions(settings)
+        options = DatabaseOptions(settings, config.memory)
         return open_storage(config.directory, options, config.key_group_range, sources)
 
     def open_prepared(
@@ -50,5 +51,10 @@ class RocksDBBackendFactory:
         changes: Sequence[Path] = (),
     ) -> CachedStateBackend:
         """Open a backend over a prepared database; see the protocol."""
-        settings = parse_settings(config.options, config.managed_memory_bytes)
-        return open_backend(config, storage, stored, changes, settings.object_cache_bytes)
+        cache_bytes = _settings(config).object_cache_bytes
+        return open_backend(config, storage, stored, changes, cache_bytes)
+
+
+def _settings(config: BackendConfig[object]) -> RocksDBSettings:
+    slot_bytes = None if config.memory is None else config.memory.managed_bytes
+    return parse_settings(config.options, config.managed_memory_bytes, slot_bytes)

@@ -22,6 +22,7 @@ from headrace.errors import InvalidConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.state.memory import SlotMemory
     from headrace.state.rocksdb.settings import RocksDBSettings
 
 
@@ -43,12 +44,10 @@ _COMPRESSIONS: Final = {
 }
 
 
-class DatabaseOptions:
-    """Options of one database; holds the caches that its column families share."""
+class NativeMemory:
+    """Block cache and bound of all memtables of one database, or of all databases of a slot."""
 
     def __init__(self, settings: RocksDBSettings) -> None:
-        self.settings = settings
-        self._change = options_factory(settings.options_factory)
         self.block_cache = Cache(settings.block_cache_bytes)
         self.write_buffer_manager: WriteBufferManager | None = None
         if settings.memtables_bytes is not None:
@@ -56,6 +55,25 @@ class DatabaseOptions:
             self.write_buffer_manager = WriteBufferManager.new_write_buffer_manager_with_cache(
                 settings.memtables_bytes, allow_stall=False, cache=self.block_cache
             )
+
+
+def native_memory(settings: RocksDBSettings, memory: SlotMemory | None) -> NativeMemory:
+    """Return the memory that a database uses: the slot's if there is one and it is bounded."""
+    if memory is None or settings.memtables_bytes is None:
+        return NativeMemory(settings)
+    name = ("rocksdb", settings.block_cache_bytes, settings.memtables_bytes)
+    return memory.shared(name, lambda: NativeMemory(settings))
+
+
+class DatabaseOptions:
+    """Options of one database and its column families."""
+
+    def __init__(self, settings: RocksDBSettings, memory: SlotMemory | None = None) -> None:
+        self.settings = settings
+        self._change = options_factory(settings.options_factory)
+        native = native_memory(settings, memory)
+        self.block_cache = native.block_cache
+        self.write_buffer_manager = native.write_buffer_manager
 
     def build(self) -> Options:
         """Return new options for the database or for one column family."""

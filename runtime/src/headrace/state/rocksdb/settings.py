@@ -22,6 +22,9 @@ _BLOCK_CACHE_UNMANAGED: Final = 256 << 20
 _ARENA_PARTS: Final = 8
 """RocksDB reserves an eighth of a memtable at a time."""
 
+_ARENAS: Final = 128
+"""So many states with an empty memtable each take up what all memtables may use together."""
+
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSettings:
@@ -107,7 +110,9 @@ class _Given:
         return read_option(self._given, option)
 
 
-def parse_settings(given: Mapping[str, str], managed_memory_bytes: int) -> RocksDBSettings:
+def parse_settings(
+    given: Mapping[str, str], managed_memory_bytes: int, slot_bytes: int | None = None
+) -> RocksDBSettings:
     """Return the settings of one backend.
 
     Managed memory first gives the object cache its fraction; the rest is RocksDB's, divided as
@@ -118,6 +123,7 @@ def parse_settings(given: Mapping[str, str], managed_memory_bytes: int) -> Rocks
     Args:
         given: options by Flink's keys; other groups' keys are ignored.
         managed_memory_bytes: budget of the backend.
+        slot_bytes: budget of the slot, if native memory is shared by its backends.
 
     Raises:
         InvalidConfigError: an unknown key below our prefixes, or a value that cannot be honoured.
@@ -127,14 +133,16 @@ def parse_settings(given: Mapping[str, str], managed_memory_bytes: int) -> Rocks
     read = _Given(given).read
     cache_bytes = object_cache_bytes(given, managed_memory_bytes)
     fixed = read(options.FIXED_PER_SLOT)
-    native = managed_memory_bytes - cache_bytes if fixed is None else fixed
+    whole = managed_memory_bytes if slot_bytes is None else slot_bytes
+    native = whole - object_cache_bytes(given, whole) if fixed is None else fixed
     write_buffer_bytes = read(options.WRITE_BUFFER_SIZE)
     if read(options.MANAGED):
         ratio = read(options.WRITE_BUFFER_RATIO)
         block_cache = int(native * (3 - ratio) / 3)
         memtables = int(native * 2 * ratio / 3)
-        # A memtable that takes large steps would pass the common bound almost empty (FLINK-19710).
-        arena = min(write_buffer_bytes, memtables) // _ARENA_PARTS
+        # Memtables that take large steps would pass the common bound almost empty (FLINK-19710),
+        # and every state has one.
+        arena = min(write_buffer_bytes // _ARENA_PARTS, memtables // _ARENAS)
     else:
         block_cache = read(options.BLOCK_CACHE_SIZE) or _BLOCK_CACHE_UNMANAGED
         memtables = None
