@@ -142,6 +142,7 @@ def test_options_reach_the_driver_verbatim():
     assert made.config == {"execution.checkpointing.interval": "10 s"}
     assert made.spark_conf == {
         "spark.driver.memory": "2048m",
+        "spark.kubernetes.driver.service.publishNotReadyAddresses": "true",
         "spark.sql.shuffle.partitions": "7",
         "spark.kubernetes.executor.limit.cores": "2",
     }

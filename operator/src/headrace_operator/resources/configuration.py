@@ -25,7 +25,13 @@ from headrace_operator.resources.identity import JobIdentity, head
 def build_driver_config(job: JobIdentity, spec: StreamJobSpec) -> DriverConfig:
     """Return the content of ``job.json``."""
     executor = spec.executor
-    spark_conf = {"spark.driver.memory": f"{memory_mib(spec.driver.memory)}m", **spec.spark_conf}
+    spark_conf = {
+        "spark.driver.memory": f"{memory_mib(spec.driver.memory)}m",
+        # As our Service does. Without it Spark waits for a driver that is ready only once its
+        # executors are, for a second at every start, and then logs that it was not.
+        "spark.kubernetes.driver.service.publishNotReadyAddresses": "true",
+        **spec.spark_conf,
+    }
     if executor.cpu_limit is not None:
         spark_conf.setdefault("spark.kubernetes.executor.limit.cores", executor.cpu_limit)
     return DriverConfig(
