@@ -64,7 +64,7 @@ def wait_phase(driver, phases, timeout_s=180):
 
 
 def test_a_job_is_rescaled_under_load_and_stays_exact(tmp_path, servers):
-    with running_ledger(tmp_path, servers, records=90_000, seed=11) as ledger:
+    with running_ledger(tmp_path, servers, records=45_000, seed=11) as ledger:
         driver = ledger.driver
         reports = []
         for parallelism in (4, 3, 1, 2):
