@@ -158,3 +158,9 @@ def test_schemas_travel_to_the_slots():
 
     assert read.deserialize(write.serialize(("m", 1))) == payment("m", 1)
     assert read.get_produced_type() == PAYMENT
+
+
+@pytest.mark.parametrize("type_info", [Types.NUMPY("float32"), Types.ARROW_ARRAY(Types.LONG())])
+def test_types_that_json_has_no_form_for_are_refused(type_info):
+    with pytest.raises(InvalidProgramError, match="cannot be JSON"):
+        reader(Types.ROW_NAMED(["x"], [type_info]))

@@ -45,6 +45,11 @@ ALL = [
     Types.ROW([Types.STRING(), Types.INT()]),
     ROW,
     Types.POJO(Point),
+    Types.DURATION(),
+    Types.NUMPY("float32"),
+    Types.ARROW_ARRAY(Types.LONG()),
+    Types.ARROW_BATCH(ROW),
+    Types.ROW_NAMED(["total"], [Types.LONG()], {"total": ["count"]}),
 ]
 
 
@@ -59,6 +64,15 @@ def test_types_print_as_people_write_them():
     assert str(ROW) == "ROW<name STRING, tags LIST<LONG>>"
     assert str(Types.TUPLE([Types.MAP(Types.STRING(), Types.INT())])) == "TUPLE<MAP<STRING, INT>>"
     assert [str(Types.POJO(Point)), str(Types.PICKLED_BYTE_ARRAY())] == ["Point", "PICKLED"]
+    assert [str(Types.NUMPY("int8", None)), str(Types.ARROW_BATCH(Types.ROW([Types.INT()])))] == [
+        "NUMPY<int8>",
+        "ARROW_BATCH<f0 INT>",
+    ]
+
+
+def test_former_names_are_of_fields_that_exist():
+    with pytest.raises(ValueError, match="former names"):
+        Types.ROW_NAMED(["total"], [Types.LONG()], {"sum": ["count"]})
 
 
 def test_fields_of_rows_have_places():

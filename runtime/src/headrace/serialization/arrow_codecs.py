@@ -94,7 +94,7 @@ def batch_of_bytes(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     try:
         batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
         batch.validate()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, EOFError) as error:
         msg = f"not an Arrow record batch: {error}"
         raise ValueError(msg) from error
     return batch

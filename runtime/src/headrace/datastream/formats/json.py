@@ -18,6 +18,7 @@ from headrace.common.serialization import DeserializationSchema, SerializationSc
 from headrace.errors import InvalidProgramError
 from headrace.serialization import types as described
 from headrace.serialization.row import Row, row_class
+from headrace.serialization.type_text import type_text
 from headrace.serialization.types import INTEGER_BITS, RowType, ScalarKind
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _SCALARS: Final[dict[ScalarKind, type]] = {
     ScalarKind.TIME: dt.time,
     ScalarKind.TIMESTAMP: dt.datetime,
     ScalarKind.INSTANT: dt.datetime,
+    ScalarKind.DURATION: dt.timedelta,
 }
 
 _MESSAGE_BYTES_SHOWN: Final = 120
@@ -229,6 +231,12 @@ def _python_type(description: TypeDescription, *, required: bool) -> Any:  # noq
             return python_class
         case described.PickledType():
             return Any
+        case _:
+            msg = (
+                "values of this type cannot be JSON, use rows, lists and scalars; "
+                f"type={type_text(description)}"
+            )
+            raise InvalidProgramError(msg)
 
 
 def _row_maker(row: RowType) -> Callable[[object], object]:
