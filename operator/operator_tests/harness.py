@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headrace.api.driver import JobState, JobStatus
+from headrace.api.driver import JobError, JobState, JobStatus, TerminationMessage
 from headrace.api.v1alpha1 import StreamJobStatus
 from headrace_operator.kube.api import Kind
 from headrace_operator.metrics import Metrics
@@ -144,6 +144,17 @@ class Operator:
             JobState.RUNNING,
             generation=generation,
             last_checkpoint=checkpoint(generation, generation=generation),
+        )
+
+    def fail_driver_pod(self, kind: str, message: str) -> None:
+        """The job in the driver ends for good and says why."""
+        said = TerminationMessage(state=JobState.FAILED, error=JobError(kind=kind, message=message))
+        ended = {"exitCode": 1, "reason": "Error", "message": said.model_dump_json(by_alias=True)}
+        self.cluster.set_pod(
+            NAMESPACE,
+            "payments-driver",
+            phase="Failed",
+            containerStatuses=[{"name": "driver", "state": {"terminated": ended}}],
         )
 
     def add_executor(self, number: int) -> None:

@@ -157,14 +157,11 @@ def test_each_program_source_ends_up_where_the_driver_looks():
     inline = spec(program={"inline": "print(1)"})
     assert build_driver_config(JOB, inline).program == "/etc/headrace/program.py"
     assert build_config_map(JOB, inline)["data"]["program.py"] == "print(1)"
-    source = {"configMap": {"name": "programs", "key": "job.py"}}
-    mounted = spec(program=source)
-    assert build_driver_config(JOB, mounted).program == "/etc/headrace-program/job.py"
-    volumes = {v["name"]: v for v in pod(program=source)["spec"]["volumes"]}
-    assert volumes["headrace-program"]["configMap"] == {
-        "name": "programs",
-        "items": [{"key": "job.py", "path": "job.py"}],
-    }
+    copied = spec(program={"configMap": {"name": "programs", "key": "job.py"}})
+    assert "/etc/headrace/program.py" == build_driver_config(JOB, copied).program
+    assert "print(2)" == build_config_map(JOB, copied, "print(2)")["data"]["program.py"]
+    volumes = pod(program={"configMap": {"name": "programs", "key": "job.py"}})["spec"]["volumes"]
+    assert ["payments-driver"] == [v["configMap"]["name"] for v in volumes if "configMap" in v]
 
 
 def test_spark_is_told_kubernetes_own_default_pull_policy():

@@ -7,6 +7,7 @@ from operator_tests.cluster_contract import CONTRACT, config_map
 
 from headrace_operator.kube.api import ClusterUnavailableError, Kind, RefusedError
 from headrace_operator.kube.client import KubeClient, connect
+from headrace_operator.metrics import Metrics
 
 pytestmark = pytest.mark.e2e
 
@@ -15,7 +16,7 @@ def with_client(kubeconfig, monkeypatch, check):
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
 
     async def run():
-        kube = KubeClient(await connect())
+        kube = KubeClient(await connect(), Metrics())
         try:
             await check(kube)
         finally:

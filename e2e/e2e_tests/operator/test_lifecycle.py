@@ -68,6 +68,30 @@ def test_scaling_by_kubectl_scale_reaches_the_driver(running, node):
     assert 4 == json.loads(config["data"]["job.json"])["parallelism"]
 
 
+def test_a_changed_program_config_map_upgrades_the_job(job, node, operator):
+    def put(text):
+        job.plane.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "programs", "namespace": job.namespace},
+                "data": {"job.py": text},
+            }
+        )
+
+    job.apply(program={"configMap": {"name": "programs", "key": "job.py"}})
+    job.wait_for_condition("Degraded")
+    assert "ProgramMissing" == job.condition("Degraded")["reason"]
+    put("print(1)")
+    job.wait_for_condition("Ready")
+    put("print(2)")
+    eventually(lambda: len(node.drivers_seen) == 2, 30)
+    job.wait_for_condition("Ready")
+    config = job.plane.get("-n", job.namespace, "configmap", "payments-driver")
+    assert "print(2)" == config["data"]["program.py"]
+    assert "fields=program.configMap.text effect=upgrade" in job.events()["SpecChanged"]
+
+
 def test_suspend_stops_everything_and_resume_starts_it_again(running, node):
     patch = '{"spec": {"state": "%s"}}'
     running.kubectl("patch", "sj", "payments", "--type=merge", "-p", patch % "suspended")

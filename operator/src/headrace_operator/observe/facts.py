@@ -151,6 +151,16 @@ class DriverSilence:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramFacts:
+    """What the ConfigMap that ``spec.program`` names holds."""
+
+    text: str | None = None
+    """None: there is no such ConfigMap, or it has no such key."""
+    missing: str = ""
+    """Then: what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """The last action of the reconciler that the API server refused."""
 
@@ -176,6 +186,8 @@ class Facts:
     """UID of the token Secret, None when there is none of ours."""
     token_name_is_taken: bool = False
     """A Secret of its name belongs to somebody else."""
+    program: ProgramFacts | None = None
+    """None when the program is no matter of a ConfigMap."""
     refusal: Refusal | None = None
     sightings: tuple[PodProblem, ...] = ()
     """Troubles of executor pods seen lately, also of pods that are gone by now."""

@@ -27,8 +27,9 @@ from headrace.api.names import (
 )
 from headrace.api.v1alpha1 import ObjectMeta, StreamJobStatus
 from headrace_operator.kube.api import Kind, KubeApi, Manifest, ObjectKey
-from headrace_operator.observe.facts import JobFacts, PodFacts
+from headrace_operator.observe.facts import JobFacts, PodFacts, ProgramFacts
 from headrace_operator.observe.pods import observe_pod, problem_of_events
+from headrace_operator.observe.program import observe_program, program_source
 from headrace_operator.resources.desired import owner_uids, uid_of, version_of
 from headrace_operator.resources.identity import key_of
 
@@ -47,6 +48,7 @@ class Scope(enum.Enum):
     JOB = "job"
     PODS = "pods"
     OBJECTS = "objects"
+    PROGRAM = "program"
 
 
 EVERYTHING: Final = frozenset(Scope)
@@ -68,6 +70,9 @@ class Snapshot:
     token_uid: str | None = None
     token_name_is_taken: bool = False
     """A Secret of the token's name belongs to somebody else."""
+    program: ProgramFacts | None = None
+    program_read_at: datetime | None = None
+    """When the user's ConfigMap with the program was read; nobody watches it."""
     versions: frozenset[tuple[str, str]] = frozenset()
     """UID and version of everything in here."""
 
@@ -148,6 +153,8 @@ class SnapshotReader:
             snapshot = await self._read_pods(snapshot, now)
         if Scope.OBJECTS in wanted:
             snapshot = await self._read_objects(snapshot)
+        if Scope.PROGRAM in wanted or Scope.JOB in wanted:
+            snapshot = await self._read_program(snapshot, now)
         return snapshot
 
     async def _read_pods(self, snapshot: Snapshot, now: datetime) -> Snapshot:
@@ -194,6 +201,14 @@ class SnapshotReader:
             token_name_is_taken=token is not None and not is_ours,
             versions=snapshot.versions | _versions(live),
         )
+
+    async def _read_program(self, snapshot: Snapshot, now: datetime) -> Snapshot:
+        """Also whenever the job itself changed: both are often applied together."""
+        source = program_source(snapshot.job.spec)
+        if source is None:
+            return replace(snapshot, program=None, program_read_at=None)
+        live = await self._kube.get(Kind.CONFIG_MAP, self._namespace, source.name)
+        return replace(snapshot, program=observe_program(live, source), program_read_at=now)
 
 
 def fresh_snapshot(manifest: Manifest, now: datetime) -> Snapshot | None:

@@ -30,7 +30,7 @@ from headrace_operator.observe.snapshot import (
     SnapshotReader,
     fresh_snapshot,
 )
-from headrace_operator.reconcile.decide import Decision, decide
+from headrace_operator.reconcile.decide import Decision, decide, program_interval_s
 from headrace_operator.reconcile.execute import Executor
 from headrace_operator.settings import Settings
 
@@ -86,7 +86,7 @@ class JobActor:
         self._wake = asyncio.Event()
         now = tools.clock.now()
         self._snapshot = fresh_snapshot(first_seen, now) if first_seen is not None else None
-        self._stale = EVERYTHING if self._snapshot is None else frozenset[Scope]()
+        self._stale = EVERYTHING if self._snapshot is None else frozenset({Scope.PROGRAM})
         self._resync_after_s = tools.settings.resync_interval_s
         self._refusal: Refusal | None = None
         self._sightings: dict[str, tuple[datetime, PodProblem]] = {}
@@ -187,6 +187,7 @@ class JobActor:
             objects=snapshot.objects,
             token_uid=snapshot.token_uid,
             token_name_is_taken=snapshot.token_name_is_taken,
+            program=snapshot.program,
             refusal=self._refusal,
             sightings=self._recent_sightings(now),
         )
@@ -207,7 +208,11 @@ class JobActor:
         pods = (*snapshot.executors, *((snapshot.driver,) if snapshot.driver is not None else ()))
         delay = timedelta(seconds=self._tools.settings.pod_trouble_delay_s)
         waits = any(p.waiting_for_volumes and now - p.created_at >= delay for p in pods)
-        return frozenset({Scope.PODS}) if waits else frozenset()
+        read_at, program = snapshot.program_read_at, snapshot.program
+        interval = timedelta(seconds=program_interval_s(self._tools.settings, program))
+        is_old = read_at is not None and now - read_at >= interval
+        scopes = {Scope.PODS: waits, Scope.PROGRAM: is_old}
+        return frozenset(scope for scope, is_due in scopes.items() if is_due)
 
     def _recent_sightings(self, now: datetime) -> tuple[PodProblem, ...]:
         oldest = now - timedelta(seconds=SIGHTING_S)

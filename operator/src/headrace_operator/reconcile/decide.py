@@ -22,7 +22,7 @@ from headrace.api.v1alpha1 import (
 )
 from headrace_operator.diff.changes import diff_specs
 from headrace_operator.diff.digests import digest_spec
-from headrace_operator.observe.facts import DriverAnswer, Facts
+from headrace_operator.observe.facts import DriverAnswer, Facts, ProgramFacts
 from headrace_operator.reconcile.actions import (
     Action,
     AddFinalizer,
@@ -43,6 +43,7 @@ from headrace_operator.reconcile.health import (
     ready_since,
 )
 from headrace_operator.reconcile.plan import Plan, Problem, Wanted
+from headrace_operator.reconcile.program import PROGRAM_MISSING, resolve_program
 from headrace_operator.reconcile.transitions import derive_events
 from headrace_operator.settings import Settings
 from headrace_operator.validate.spec import InvalidSpec, derive_warnings, validate_spec
@@ -83,10 +84,13 @@ def _want(facts: Facts) -> Wanted | InvalidSpec:
     spec = validate_spec(facts.job.spec)
     if isinstance(spec, InvalidSpec):
         return spec
-    digest = digest_spec(spec, restarted_at=facts.job.restarted_at)
+    program = resolve_program(facts)
+    if isinstance(program, InvalidSpec):
+        return program
+    digest = digest_spec(spec, restarted_at=facts.job.restarted_at, program=program.text)
     recorded = facts.job.status.last_reconciled_spec
     change = diff_specs(recorded or ReconciledSpec(generation=0, digest=""), digest)
-    return Wanted(spec, digest, change, is_new=recorded is None)
+    return Wanted(spec, digest, change, is_new=recorded is None, program=program)
 
 
 def _plan(facts: Facts, wanted: Wanted | InvalidSpec, settings: Settings) -> Plan:
@@ -96,9 +100,11 @@ def _plan(facts: Facts, wanted: Wanted | InvalidSpec, settings: Settings) -> Pla
     if facts.job.paused:
         return Plan(status.lifecycle_state, status.driver, in_effect=_is_settled(wanted))
     if isinstance(wanted, InvalidSpec):
-        problem = Problem("InvalidSpec", wanted.message)
+        problem = Problem(wanted.reason, wanted.message)
         return Plan(status.lifecycle_state, status.driver, problem=problem)
     plan = plan_driver(facts, wanted, settings)
+    if wanted.program.missing and plan.problem is None:
+        plan = replace(plan, problem=Problem(PROGRAM_MISSING, wanted.program.missing))
     if not facts.job.has_finalizer:
         # First of all, and nothing after it when it fails: what is made must be removed again.
         plan = replace(plan, actions=(AddFinalizer(), *plan.actions))
@@ -250,6 +256,19 @@ def _wake_after_s(facts: Facts, plan: Plan, settings: Settings, *, is_calm: bool
     pods = (*facts.executors, *((facts.driver,) if facts.driver is not None else ()))
     if any(pod.waiting_for_volumes for pod in pods):
         wake_s = min(wake_s, settings.pod_trouble_delay_s)  # the cause is looked for then
+    if facts.program is not None:
+        wake_s = min(wake_s, program_interval_s(settings, facts.program))
     if plan.wake_at is not None:
         wake_s = min(wake_s, (plan.wake_at - facts.now).total_seconds())
     return max(wake_s, _MIN_WAKE_S)
+
+
+def program_interval_s(settings: Settings, program: ProgramFacts | None) -> float:
+    """Return how often a program's ConfigMap is looked at; one that is missing will soon be there.
+
+    Args:
+        settings: of the operator.
+        program: what was seen of it last.
+    """
+    is_missing = program is not None and program.text is None
+    return settings.retry_interval_s if is_missing else settings.resync_interval_s

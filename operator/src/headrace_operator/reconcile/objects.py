@@ -43,7 +43,7 @@ def plan_objects(facts: Facts, wanted: Wanted, *, first_time: bool) -> ObjectsPl
     actions: list[Action] = []
     events: list[Event] = []
     job = identity_of(facts)
-    for manifest in build_objects(job, wanted.spec):
+    for manifest in build_objects(job, wanted.spec, wanted.program.text):
         key = key_of(manifest)
         live = facts.objects.get(key)
         if live is not None and facts.job.uid not in owner_uids(live):

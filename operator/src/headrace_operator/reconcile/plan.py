@@ -20,6 +20,7 @@ from headrace_operator.kube.api import Kind, ObjectKey
 from headrace_operator.observe.facts import Facts, PodFacts
 from headrace_operator.reconcile.actions import Action, DeleteObject, Event
 from headrace_operator.reconcile.backoff import restart_delay
+from headrace_operator.reconcile.program import Program
 from headrace_operator.resources.identity import JobIdentity
 
 
@@ -32,6 +33,8 @@ class Wanted:
     change: SpecChange
     is_new: bool
     """Nothing was ever acted on."""
+    program: Program
+    """What a ConfigMap says the program is."""
 
 
 @dataclass(frozen=True, slots=True)

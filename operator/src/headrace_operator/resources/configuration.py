@@ -9,14 +9,12 @@ from headrace.api.driver import (
     CONFIG_FILE,
     EXECUTOR_TEMPLATE_FILE,
     INLINE_PROGRAM_FILE,
-    PROGRAM_DIR,
     DriverConfig,
     ExecutorConfig,
 )
 from headrace.api.names import ROLE_EXECUTOR, driver_name
 from headrace.api.v1alpha1 import ProgramSource, StreamJobSpec
 from headrace.api.v1alpha1.quantities import memory_mib
-from headrace.errors import InternalError
 from headrace_operator.kube.api import Kind, Manifest
 from headrace_operator.resources.executor_template import build_executor_template
 from headrace_operator.resources.identity import JobIdentity, head
@@ -64,23 +62,26 @@ def program_path(program: ProgramSource) -> str:
     """Return where the program lies in the driver's container."""
     if program.file is not None:
         return program.file
-    if program.inline is not None:
-        return f"{CONFIG_DIR}/{INLINE_PROGRAM_FILE}"
-    if program.config_map is not None:
-        return f"{PROGRAM_DIR}/{program.config_map.key}"
-    raise InternalError("a validated program has exactly one source; given=none")
+    return f"{CONFIG_DIR}/{INLINE_PROGRAM_FILE}"
 
 
-def build_config_map(job: JobIdentity, spec: StreamJobSpec) -> Manifest:
-    """Return the driver's ConfigMap."""
+def build_config_map(job: JobIdentity, spec: StreamJobSpec, program: str | None = None) -> Manifest:
+    """Return the driver's ConfigMap.
+
+    Args:
+        job: owner.
+        spec: validated.
+        program: its text when it comes from a ConfigMap, of which this holds a copy.
+    """
     template = build_executor_template(job, spec)
     data = {
         CONFIG_FILE: build_driver_config(job, spec).model_dump_json(by_alias=True, indent=2),
         # JSON is YAML, and is written forty times faster.
         EXECUTOR_TEMPLATE_FILE: json.dumps(template, indent=2),
     }
-    if spec.program.inline is not None:
-        data[INLINE_PROGRAM_FILE] = spec.program.inline
+    text = program if program is not None else spec.program.inline
+    if text is not None:
+        data[INLINE_PROGRAM_FILE] = text
     return {
         **head(Kind.CONFIG_MAP),
         "metadata": job.metadata(driver_name(job.name)),

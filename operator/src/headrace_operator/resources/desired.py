@@ -13,20 +13,26 @@ from headrace_operator.resources.identity import JobIdentity
 from headrace_operator.resources.network import build_service
 
 
-def build_objects(job: JobIdentity, spec: StreamJobSpec) -> tuple[Manifest, ...]:
+def build_objects(
+    job: JobIdentity, spec: StreamJobSpec, program: str | None = None
+) -> tuple[Manifest, ...]:
     """Return the objects of a job in the order of their creation, without Secret and pods.
 
-    They are compared with the live ones on every turn of every job, so the last results are kept:
-    writing the executors' template as YAML takes longer than all the rest of a decision (2 ms).
+    They are compared with the live ones on every turn of every job, so the last results are kept.
+
+    Args:
+        job: owner.
+        spec: validated.
+        program: its text when it comes from a ConfigMap.
     """
-    return _build_objects(job, spec.model_dump_json())
+    return _build_objects(job, spec.model_dump_json(), program)
 
 
 @lru_cache(maxsize=2048)
-def _build_objects(job: JobIdentity, spec_json: str) -> tuple[Manifest, ...]:
+def _build_objects(job: JobIdentity, spec_json: str, program: str | None) -> tuple[Manifest, ...]:
     spec = StreamJobSpec.model_validate_json(spec_json)
     access = [] if spec.service_account_name is not None else build_access(job)
-    return (*access, build_service(job), build_config_map(job, spec))
+    return (*access, build_service(job), build_config_map(job, spec, program))
 
 
 def is_as_desired(live: object, desired: object) -> bool:

@@ -12,7 +12,6 @@ from typing import Final, cast
 from headrace.api.driver import (
     CONFIG_DIR,
     CONFIG_FILE,
-    PROGRAM_DIR,
     SCRATCH_DIR,
     TERMINATION_LOG,
 )
@@ -50,7 +49,6 @@ LIVENESS_FAILURES: Final = 12
 """One minute without an answer from the process: it hangs."""
 
 _CONFIG_VOLUME: Final = "headrace-config"
-_PROGRAM_VOLUME: Final = "headrace-program"
 _SCRATCH_VOLUME: Final = "headrace-scratch"
 
 
@@ -160,17 +158,6 @@ def _volumes(job: JobIdentity, spec: StreamJobSpec) -> list[dict[str, object]]:
             "emptyDir": {"medium": "Memory", "sizeLimit": f"{SCRATCH_MIB}Mi"},
         },
     ]
-    source = spec.program.config_map
-    if source is not None:
-        volumes.append(
-            {
-                "name": _PROGRAM_VOLUME,
-                "configMap": {
-                    "name": source.name,
-                    "items": [{"key": source.key, "path": source.key}],
-                },
-            }
-        )
     volumes += [dict(volume) for volume in spec.pod_template.volumes]
     return volumes
 
@@ -181,7 +168,5 @@ def _mounts(spec: StreamJobSpec) -> list[dict[str, object]]:
         state_mount(),
         {"name": _SCRATCH_VOLUME, "mountPath": SCRATCH_DIR},
     ]
-    if spec.program.config_map is not None:
-        mounts.append({"name": _PROGRAM_VOLUME, "mountPath": PROGRAM_DIR, "readOnly": True})
     mounts += [dict(mount) for mount in spec.pod_template.volume_mounts]
     return mounts

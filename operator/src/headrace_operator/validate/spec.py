@@ -20,6 +20,8 @@ class InvalidSpec:
 
     message: str
     """Every field that is wrong, with the reason."""
+    reason: str = "InvalidSpec"
+    """Reason of condition ``Degraded`` and of an event."""
 
 
 def validate_spec(manifest: Manifest) -> StreamJobSpec | InvalidSpec:
