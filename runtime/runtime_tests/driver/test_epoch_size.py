@@ -97,7 +97,8 @@ def test_epochs_come_to_last_as_long_as_the_target_and_stay_there(engine, policy
     engine.run(30, policy, size)
 
     assert abs(engine.durations_s[-1] - engine.ideal_s(policy)) <= 0.3 * engine.ideal_s(policy)
-    assert max(engine.sizes) <= 1.3 * min(engine.sizes) + 1
+    by_size = sorted(engine.sizes)  # one may be small, to see whether the fixed cost is as before
+    assert by_size[-1] <= 1.3 * by_size[1] + 1
 
 
 @pytest.mark.property

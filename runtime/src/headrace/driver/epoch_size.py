@@ -99,6 +99,7 @@ class EpochSize:
         rows: rows that the next epoch may read.
         epochs: epochs seen.
         fixed_s: learned duration of an epoch without rows, None when epochs could not tell it yet.
+        told: number of the epoch that last told the fixed cost.
         work_s, work_rows: weighted sums over the last epochs: time beyond the fixed one, and rows.
         past: the last epoch of each order of magnitude of rows.
     """
@@ -106,6 +107,7 @@ class EpochSize:
     rows: int
     epochs: int = 0
     fixed_s: float | None = None
+    told: int = 0
     work_s: float = 0.0
     work_rows: float = 0.0
     past: tuple[PastEpoch, ...] = ()
@@ -146,7 +148,7 @@ def _wanted(policy: SizePolicy, size: EpochSize, observed: EpochObserved) -> flo
         return size.rows * step
     if size.work_rows == 0:
         return size.rows
-    if size.fixed_s * 2 > policy.target_s and _comparable(size, size.rows) is None:
+    if size.fixed_s * 2 > policy.target_s and size.epochs - size.told > _REMEMBERED_EPOCHS:
         return size.rows / STEP_MAX  # the fixed cost decides: see whether it is still so
     seconds = max(policy.target_s - size.fixed_s, size.fixed_s)
     return seconds * size.work_rows / size.work_s if size.work_s > 0 else math.inf
@@ -160,9 +162,14 @@ def _learn(size: EpochSize, observed: EpochObserved) -> EpochSize:
         if not expected_s / _CHANGE < seconds < expected_s * _CHANGE:
             size = replace(size, past=())
         seconds = min(seconds, _SURPRISE_MAX * expected_s)
-    fixed_s = _learn_fixed(size, rows, seconds)
+    past = _comparable(size, rows)
+    fixed_s = _learn_fixed(size.fixed_s, past, rows, seconds)
     learned = replace(
-        size, epochs=size.epochs + 1, fixed_s=fixed_s, past=_remember(size, rows, seconds)
+        size,
+        epochs=size.epochs + 1,
+        fixed_s=fixed_s,
+        told=size.epochs if past is not None else size.told,
+        past=_remember(size, rows, seconds),
     )
     if not _tells_row_cost(size, observed):
         return learned
@@ -200,17 +207,18 @@ def _comparable(size: EpochSize, rows: int) -> PastEpoch | None:
     return next(apart, None)
 
 
-def _learn_fixed(size: EpochSize, rows: int, seconds: float) -> float | None:
-    """Return the fixed cost after an epoch, from the newest one of quite another size."""
-    past = _comparable(size, rows)
+def _learn_fixed(
+    believed_s: float | None, past: PastEpoch | None, rows: int, seconds: float
+) -> float | None:
+    """Return the fixed cost after an epoch, from one of quite another size."""
     if past is None:
-        return None if size.fixed_s is None else min(size.fixed_s, seconds)
+        return None if believed_s is None else min(believed_s, seconds)
     (few, few_s), (many, many_s) = sorted(((rows, seconds), (past.rows, past.seconds)))
     seen_s = (many * few_s - few * many_s) / (many - few)
     seen_s = min(max(seen_s, 0.0), few_s, many_s)
-    if size.fixed_s is None:
+    if believed_s is None:
         return seen_s
-    return min(size.fixed_s + _LEARNED * (seen_s - size.fixed_s), seconds)
+    return min(believed_s + _LEARNED * (seen_s - believed_s), seconds)
 
 
 def share_rows(rows: int, expected: Sequence[int | None]) -> list[int]:
