@@ -1,5 +1,8 @@
 """Download of checkpoint files to local disk, in parallel, with every byte checked (D22, I6, I7).
 
+A file that comes differently from what was stored is fetched again before it counts as corrupt: a
+reply that was cut off on its way must not end a job that no failover can help.
+
 Called in a slot process during restore. A handle's path is relative to the job's checkpoint
 directory, or an absolute URI when the checkpoint lies elsewhere
 (`CheckpointStore.read_checkpoint`).
@@ -8,9 +11,11 @@ directory, or an absolute URI when the checkpoint lies elsewhere
 from __future__ import annotations
 
 import functools
+import logging
 import shutil
 from typing import TYPE_CHECKING
 
+from headrace.checkpoint.inventory import READ_ATTEMPTS
 from headrace.errors import CorruptStateError, ObjectMissingError, StorageUnavailableError
 from headrace.state.contract import RestoreSource
 
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import FileHandle, KeyedStateHandle
     from headrace.checkpoint.storage import ObjectStore
     from headrace.checkpoint.transfer import TransferPool
+
+_LOG = logging.getLogger(__name__)
 
 
 class SnapshotDownloader:
@@ -89,19 +96,24 @@ class SnapshotDownloader:
     ) -> Path:
         root, path = _split(file.path)
         target = directory / file.name
-        try:
-            digest = stores[root].get_file(path, target)
-        except ObjectMissingError as error:
-            msg = f"a file of the checkpoint is missing, restore another one; object={file.path}"
-            raise CorruptStateError(msg) from error
-        if (digest.size_bytes, digest.checksum) != (file.size_bytes, file.checksum):
-            msg = (
-                "a file of the checkpoint is not what was stored, restore another one; "
-                f"object={file.path} size={digest.size_bytes} expected_size={file.size_bytes} "
-                f"checksum={digest.checksum} expected_checksum={file.checksum}"
-            )
-            raise CorruptStateError(msg)
-        return target
+        for _ in range(READ_ATTEMPTS):
+            try:
+                digest = stores[root].get_file(path, target)
+            except ObjectMissingError as error:
+                msg = (
+                    f"a file of the checkpoint is missing, restore another one; object={file.path}"
+                )
+                raise CorruptStateError(msg) from error
+            if (digest.size_bytes, digest.checksum) == (file.size_bytes, file.checksum):
+                return target
+            target.unlink()
+            _LOG.warning("a file came differently from what was stored; object=%s", file.path)
+        msg = (
+            "a file of the checkpoint is not what was stored, restore another one; "
+            f"object={file.path} size={digest.size_bytes} expected_size={file.size_bytes} "
+            f"checksum={digest.checksum} expected_checksum={file.checksum} reads={READ_ATTEMPTS}"
+        )
+        raise CorruptStateError(msg)
 
 
 def _split(path: str) -> tuple[str | None, str]:

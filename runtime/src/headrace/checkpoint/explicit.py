@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.checkpoint.inventory import check_files
+from headrace.checkpoint.inventory import check_files, read_metadata
 from headrace.checkpoint.protocol.paths import METADATA_NAME
 from headrace.checkpoint.protocol.savepoints import CHECKPOINT, SAVEPOINT
 from headrace.checkpoint.protocol.types import (
     CheckpointMetadata,
     FileHandle,
     SlotSnapshot,
-    decode_metadata,
 )
 from headrace.errors import CorruptStateError, NoRestorableStateError, ObjectMissingError
 
@@ -42,11 +41,10 @@ def read_checkpoint_at(uri: str, open_root: Callable[[str], ObjectStore]) -> Che
     directory = uri.rstrip("/").removesuffix(f"/{METADATA_NAME}")
     store = open_root(directory)
     try:
-        data = store.get(METADATA_NAME)
+        metadata = read_metadata(store, METADATA_NAME)
     except ObjectMissingError as error:
         msg = f"no complete checkpoint there, correct the path to restore from; path={uri}"
         raise NoRestorableStateError(msg) from error
-    metadata = decode_metadata(data, path=uri)
     root = root_of_files(metadata, directory)
     check_files(store if root == directory else open_root(root), metadata, name=directory)
     return _absolute(metadata, root)

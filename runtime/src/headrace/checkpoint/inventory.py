@@ -5,8 +5,9 @@ Used by `ObjectCheckpointStore`, which hands the facts to the pure functions of 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -21,14 +22,18 @@ from headrace.checkpoint.protocol.types import CheckpointMetadata, FileHandle, d
 from headrace.errors import CorruptStateError, ObjectMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from headrace.checkpoint.storage import ObjectInfo, ObjectStore
     from headrace.ids import CheckpointId, Generation
 
+T = TypeVar("T")
 R = TypeVar("R", StartRecord, LatestRecord)
 
-_NAMED_IN_MESSAGES = 5
+READ_ATTEMPTS: Final = 3
+"""So often is read what does not hold: a cut reply is another one the next time, rot is not."""
+
+_NAMED_IN_MESSAGES: Final = 5
 """So many missing files are named; the rest is counted."""
 
 
@@ -114,12 +119,10 @@ class Inventory:
         Raises:
             CorruptStateError: it cannot be decoded.
         """
-        path = paths.metadata_path(checkpoint_id)
         try:
-            data = self.store.get(path)
+            return read_metadata(self.store, paths.metadata_path(checkpoint_id))
         except ObjectMissingError:
             return None
-        return decode_metadata(data, path=f"{self.store.root_uri}/{path}")
 
     def complete(self, listing: Listing) -> dict[CheckpointId, CheckpointMetadata]:
         """Read every checkpoint that the listing shows as complete.
@@ -131,11 +134,37 @@ class Inventory:
         return {n: metadata for n, metadata in read.items() if metadata is not None}
 
     def _record(self, path: str, kind: type[R]) -> R:
+        def decode(data: bytes) -> R:
+            try:
+                return msgspec.json.decode(data, type=kind)
+            except msgspec.MsgspecError as error:
+                msg = f"generation marker cannot be read; path={self.store.root_uri}/{path}"
+                raise CorruptStateError(msg) from error
+
         try:
-            return msgspec.json.decode(self.store.get(path), type=kind)
-        except (msgspec.MsgspecError, ObjectMissingError) as error:
-            msg = f"generation marker cannot be read; path={self.store.root_uri}/{path}"
+            return _read_decoded(self.store, path, decode)
+        except ObjectMissingError as error:
+            msg = f"generation marker is gone; path={self.store.root_uri}/{path}"
             raise CorruptStateError(msg) from error
+
+
+def read_metadata(store: ObjectStore, path: str) -> CheckpointMetadata:
+    """Read and decode a ``_metadata`` object.
+
+    Raises:
+        ObjectMissingError: there is none.
+        CorruptStateError: it cannot be decoded, however often it is read.
+    """
+    uri = f"{store.root_uri}/{path}"
+    return _read_decoded(store, path, lambda data: decode_metadata(data, path=uri))
+
+
+def _read_decoded(store: ObjectStore, path: str, decode: Callable[[bytes], T]) -> T:
+    """Read an object until it can be decoded; JSON objects never decode when they are cut off."""
+    for _ in range(READ_ATTEMPTS - 1):
+        with contextlib.suppress(CorruptStateError):
+            return decode(store.get(path))
+    return decode(store.get(path))
 
 
 def complete_checkpoint(metadata: CheckpointMetadata) -> CompleteCheckpoint:

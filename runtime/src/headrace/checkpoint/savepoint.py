@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headrace.checkpoint.inventory import check_files
+from headrace.checkpoint.inventory import check_files, read_metadata
 from headrace.checkpoint.protocol.paths import METADATA_NAME
 from headrace.checkpoint.protocol.savepoints import data_dir, plan_savepoint, savepoint_dir
-from headrace.checkpoint.protocol.types import decode_metadata, encode_metadata
+from headrace.checkpoint.protocol.types import encode_metadata
 from headrace.checkpoint.storage.copying import copy_object
 from headrace.errors import (
     CorruptStateError,
@@ -106,10 +106,9 @@ class SavepointWriter:
         """
         store = self._open_store(location)
         try:
-            data = store.get(METADATA_NAME)
+            return Savepoint(location, read_metadata(store, METADATA_NAME))
         except ObjectMissingError:
             return None
-        return Savepoint(location, decode_metadata(data, path=location))
 
     def write(self, checkpoint: CheckpointMetadata, location: str) -> Savepoint:
         """Make ``checkpoint`` a savepoint at ``location``; returns the one that is there already.

@@ -23,11 +23,22 @@ class TransferPool:
 
     def __init__(self, threads: int = TRANSFER_THREADS_DEFAULT) -> None:
         """Create a pool of at most ``threads`` (>= 1) concurrent transfers."""
-        self._pool = concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="transfer")
+        self._threads = threads
+        self._pool = _new_pool(threads)
+
+    def resize(self, threads: int) -> None:
+        """Let at most ``threads`` (>= 1) transfers run at once from now on.
+
+        A slot process has its pool before it has the options of its job. Transfers in flight go on
+        as they are; the threads behind them end when the last one has.
+        """
+        if threads != self._threads:
+            self._pool, self._threads = _new_pool(threads), threads
 
     def run(self, transfers: Sequence[Callable[[], T]]) -> list[T]:
         """Run all transfers and return their results in order; raises the first failure."""
-        futures = [self._pool.submit(transfer) for transfer in transfers]
+        pool = self._pool
+        futures = [pool.submit(transfer) for transfer in transfers]
         try:
             done, _ = concurrent.futures.wait(
                 futures, return_when=concurrent.futures.FIRST_EXCEPTION
@@ -45,3 +56,7 @@ class TransferPool:
     def close(self) -> None:
         """End the threads; transfers in flight are waited for."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _new_pool(threads: int) -> concurrent.futures.ThreadPoolExecutor:
+    return concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="transfer")

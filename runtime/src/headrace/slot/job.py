@@ -111,6 +111,7 @@ class SlotJob:
         self._directory = environment.work_dir / f"generation-{order.generation}"
         shutil.rmtree(self._directory, ignore_errors=True)
         self._directory.mkdir(parents=True)
+        environment.pool.resize(self.settings.transfer_threads)
         store = open_store(self.settings.checkpoints_uri, self.settings.storage_options)
         options = self.settings.storage_options
         self._downloader = SnapshotDownloader(

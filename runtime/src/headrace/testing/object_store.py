@@ -64,6 +64,8 @@ class Fault(enum.Enum):
     """It fails and has no effect."""
     REPLY_LOST = "reply-lost"
     """It takes effect and fails all the same."""
+    TRUNCATED = "truncated"
+    """A read returns the beginning alone, and says nothing."""
     DELAYED = "delayed"
     """It fails now and takes effect at any later time: a request that outlived its timeout."""
 
@@ -89,12 +91,14 @@ class RandomFaults(Faults):
         seed: of all randomness.
         refused_rate: share of operations that fail without effect, 0..1.
         reply_lost_rate: share of changing operations whose reply is lost, 0..1.
+        truncated_rate: share of reads that are cut off, 0..1.
         latency: called before every operation, may wait.
     """
 
     seed: int
     refused_rate: float = 0.0
     reply_lost_rate: float = 0.0
+    truncated_rate: float = 0.0
     latency: Callable[[Operation, str], None] | None = None
 
     def __post_init__(self) -> None:
@@ -109,6 +113,8 @@ class RandomFaults(Faults):
             return Fault.REFUSED
         if operation.changes and draw < self.refused_rate + self.reply_lost_rate:
             return Fault.REPLY_LOST
+        if operation is Operation.GET and draw < self.refused_rate + self.truncated_rate:
+            return Fault.TRUNCATED
         return Fault.NONE
 
 
@@ -206,7 +212,7 @@ class MemoryStore:
                 raise ObjectMissingError(msg)
             return held[0]
 
-        return self._perform(Operation.GET, path, read)
+        return self._perform(Operation.GET, path, read, _first_half)
 
     def get_file(self, path: str, target: Path) -> ContentDigest:
         """Read an object into a new local file."""
@@ -249,16 +255,24 @@ class MemoryStore:
     def _remove(self, path: str) -> None:
         self.bucket.objects.pop(self._prefix + path, None)
 
-    def _perform(self, operation: Operation, path: str, effect: Callable[[], R]) -> R:
+    def _perform(
+        self,
+        operation: Operation,
+        path: str,
+        effect: Callable[[], R],
+        truncate: Callable[[R], R] | None = None,
+    ) -> R:
         if operation is not Operation.LIST:
             checked_path(path)
         fault = self.faults.choose(operation, path)
-        if fault in {Fault.NONE, Fault.REPLY_LOST}:
+        if fault in {Fault.NONE, Fault.REPLY_LOST, Fault.TRUNCATED}:
             with self.bucket.lock:
                 self.calls[operation] += 1
                 result = effect()
             if fault is Fault.NONE:
                 return result
+            if fault is Fault.TRUNCATED and truncate is not None:
+                return truncate(result)
         elif fault is Fault.DELAYED:
             self.faults.delay(functools.partial(self._land, effect))
         msg = f"injected fault; operation={operation.value} fault={fault.value} path={path}"
@@ -267,6 +281,10 @@ class MemoryStore:
     def _land(self, effect: Callable[[], object]) -> None:
         with self.bucket.lock, contextlib.suppress(ObjectExistsError):
             effect()
+
+
+def _first_half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
 
 
 def _fill(file: IO[bytes], data: bytes) -> ContentDigest:
