@@ -43,6 +43,7 @@ class FakeCluster:
         self._failures: dict[str, list[ClusterError]] = {}
         self._kill_at: int | None = None
         self._kill_before = False
+        self._interruption: tuple[int, Callable[[], None]] | None = None
         self.now: Callable[[], str] = lambda: "2026-05-01T12:00:00Z"
 
     def copied(self) -> FakeCluster:
@@ -66,12 +67,18 @@ class FakeCluster:
         self._kill_at = len(self.calls) + requests
         self._kill_before = before_effect
 
+    def interrupt_at(self, requests: int, interruption: Callable[[], None]) -> None:
+        """Let somebody else act just before this request."""
+        self._interruption = (len(self.calls) + requests, interruption)
+
     def live_on(self) -> None:
         """Nobody is killed any more."""
         self._kill_at = None
 
     def _request(self, verb: str) -> Callable[[], None]:
         self.calls.append(verb)
+        if self._interruption is not None and len(self.calls) == self._interruption[0]:
+            self._interruption[1]()
         errors = self._failures.get(verb)
         if errors:
             raise errors.pop(0)

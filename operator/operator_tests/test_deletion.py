@@ -1,10 +1,19 @@
 """Deletion works in every state, in order, and never later than its deadline (OP51, OP53)."""
 
+import asyncio
+import contextlib
+
 import pytest
 
 from headrace.api.v1alpha1 import LifecycleState
-from headrace_operator.kube.api import Kind, ObjectKey
+from headrace_operator.kube.api import (
+    ClusterUnavailableError,
+    Kind,
+    ObjectKey,
+    RefusedError,
+)
 from headrace_operator.reconcile.actions import DeleteObject, RemoveFinalizer
+from operator_tests.harness import NAME, NAMESPACE, Operator, stream_job
 from operator_tests.world import (
     NOW,
     driver_pod,
@@ -68,6 +77,40 @@ def test_after_the_deadline_everything_goes_at_once_by_force():
     assert [action.key.name for action in pods] == ["payments-driver", "payments-exec-1"]
     assert RemoveFinalizer() == late.decision.actions[-1]
     assert late.event_reasons == ["DeletionOverdue"]
+
+
+def test_what_cannot_be_deleted_holds_nothing_up_after_the_deadline():
+    async def check():
+        operator = Operator()
+        operator.cluster.add(stream_job())
+        await operator.settle()
+        operator.start_driver_pod()
+        await operator.settle()
+        operator.cluster.delete_object(Kind.STREAM_JOB, NAMESPACE, NAME)
+        error = ClusterUnavailableError("failed calling webhook", status=500)
+        operator.cluster.fail("delete Pod", *[error] * 99)
+        for _ in range(10):
+            with contextlib.suppress(ClusterUnavailableError):
+                await operator.turns()
+        assert operator.job is not None
+        operator.clock.advance(120)
+        await operator.turns()
+        assert operator.job is None
+
+    asyncio.run(check())
+
+
+def test_a_status_that_is_refused_does_not_hold_the_deletion():
+    async def check():
+        operator = Operator()
+        operator.cluster.add(stream_job())
+        await operator.settle()
+        operator.cluster.delete_object(Kind.STREAM_JOB, NAMESPACE, NAME)
+        operator.cluster.fail("status", *[RefusedError("spec is invalid", status=422)] * 99)
+        await operator.live(8)
+        assert operator.job is None
+
+    asyncio.run(check())
 
 
 def test_the_deadline_wakes_the_operator():

@@ -6,6 +6,7 @@ from headrace_operator.reconcile.actions import DeleteObject
 from operator_tests.world import (
     NOW,
     checkpoint,
+    driver_pod,
     executor_pod,
     healthy,
     job_facts,
@@ -37,8 +38,23 @@ def test_a_job_without_progress_is_restarted_after_the_timeout():
 
 def test_a_driver_that_answered_once_and_is_silent_since_is_restarted_too():
     quiet = DriverSilence(NOW, "timeout", last=healthy().status)
-    seen = running().then(rest=quiet, now=later(600))
+    seen = running().then(rest=quiet, now=later(600), driver=driver_pod(ready=False))
     assert seen.status.driver.last_failure.reason == "JobHung"
+
+
+def test_a_driver_that_its_kubelet_reaches_and_we_do_not_is_degraded_and_left_alone():
+    quiet = DriverSilence(NOW, "TimeoutError", last=healthy().status)
+    seen = running().then(rest=quiet, now=later(3600))
+    assert () == seen.decision.actions
+    degraded = next(c for c in seen.status.conditions if c.type == "Degraded")
+    assert ("True", "DriverUnreachable") == (degraded.status, degraded.reason)
+    assert "NetworkPolicy" in degraded.message
+
+
+def test_a_short_silence_is_no_trouble():
+    quiet = DriverSilence(NOW, "TimeoutError", last=healthy().status)
+    seen = running().then(rest=quiet, now=later(10))
+    assert [] == seen.event_reasons
 
 
 def test_a_driver_that_never_answered_is_the_probes_matter():

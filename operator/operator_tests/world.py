@@ -88,6 +88,7 @@ def driver_pod(
     exit_code: int | None = None,
     problem: PodProblem | None = None,
     deletion_deadline: datetime | None = None,
+    ready: bool | None = None,
 ) -> PodFacts:
     ended = phase in {"Succeeded", "Failed"} and exit_code is not None
     return PodFacts(
@@ -101,7 +102,7 @@ def driver_pod(
             ANNOTATION_TOKEN_UID: token_uid,
         },
         ip="10.1.2.3",
-        ready=phase == "Running",
+        ready=phase == "Running" if ready is None else ready,
         node="node1",
         deletion_deadline=deletion_deadline,
         problem=problem,

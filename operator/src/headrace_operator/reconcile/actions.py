@@ -54,6 +54,8 @@ class DeleteObject:
     key: ObjectKey
     uid: str
     grace_s: int | None = None
+    is_optional: bool = False
+    """What follows is done whatever becomes of it."""
 
 
 Action = (

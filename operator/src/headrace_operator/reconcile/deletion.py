@@ -7,6 +7,7 @@ nothing is left (OP53) and keeps the driver from replacing executors that are be
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from headrace.api.names import token_secret_name
@@ -38,7 +39,7 @@ def plan_deletion(facts: Facts, settings: Settings) -> Plan:
             LifecycleState.DELETING,
             record,
             "removing what is left by force",
-            actions=(*(delete_pod(pod, 0) for pod in pods), *_rest(facts), RemoveFinalizer()),
+            actions=(*_by_force(facts, pods), RemoveFinalizer()),
         ).with_event(
             warning(
                 EventReason.DELETION_OVERDUE,
@@ -57,6 +58,12 @@ def plan_deletion(facts: Facts, settings: Settings) -> Plan:
                 LifecycleState.DELETING, record, progress, actions=actions, wake_at=deadline
             )
     return Plan(LifecycleState.DELETING, record, "removed", actions=(RemoveFinalizer(),))
+
+
+def _by_force(facts: Facts, pods: tuple[PodFacts, ...]) -> tuple[Action, ...]:
+    """Nothing that cannot be deleted holds the finalizer any longer: owner references remain."""
+    deletions = (*(delete_pod(pod, 0) for pod in pods), *_rest(facts))
+    return tuple(replace(deletion, is_optional=True) for deletion in deletions)
 
 
 def _has_driver(facts: Facts) -> bool:
@@ -78,8 +85,8 @@ def _stop(pods: tuple[PodFacts, ...]) -> tuple[Action, ...]:
     return tuple(delete_pod(pod) for pod in pods if pod.deletion_deadline is None)
 
 
-def _rest(facts: Facts) -> tuple[Action, ...]:
-    owned: list[Action] = [
+def _rest(facts: Facts) -> tuple[DeleteObject, ...]:
+    owned = [
         DeleteObject(key, uid_of(live))
         for key, live in facts.objects.items()
         if facts.job.uid in owner_uids(live)

@@ -39,6 +39,8 @@ def find_hang(facts: Facts, wanted: Wanted) -> str | None:
     if isinstance(facts.rest, DriverAnswer):
         since = facts.rest.stalled_since
     elif isinstance(facts.rest, DriverSilence) and facts.rest.last is not None:
+        if facts.driver is not None and facts.driver.ready:
+            return None  # the kubelet gets answers: it is the way to us that is broken
         since, what = facts.rest.since, "the driver does not answer"
     if since is None or facts.now - since < timedelta(seconds=timeout_s):
         return None

@@ -2,14 +2,17 @@
 
 The name of an event is a digest of what it says, so that an operator that is killed after posting
 and decides the same again does not report twice. Events are for people: one that cannot be posted
-is logged, and the reconciliation goes on.
+is logged, and the reconciliation goes on. A job that has much to tell is cut short, as kubelets
+are: each job has a budget of events, which refills slowly.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
 
@@ -23,6 +26,40 @@ MESSAGE_BYTES_MAX: Final = 1000
 """Below the 1024 that the API server accepts."""
 
 
+BURST: Final = 25
+"""Events that a job may have at once."""
+REFILL_S: Final = 60.0
+"""Seconds after which it may have one more."""
+_BUDGETS_MAX: Final = 10_000
+"""Budgets of that many jobs are remembered, those of the others begin anew."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    left: float
+    at: datetime
+
+
+class EventBudgets:
+    """How many events each job may still have; a token bucket a job."""
+
+    def __init__(self) -> None:
+        self._budgets: OrderedDict[str, _Budget] = OrderedDict()
+
+    def take(self, uid: str, now: datetime) -> bool:
+        """Return whether the job may have an event now, and count it if so."""
+        budget = self._budgets.pop(uid, None) or _Budget(BURST, now)
+        refilled = (now - budget.at).total_seconds() / REFILL_S
+        budget.left, budget.at = min(BURST, budget.left + max(refilled, 0.0)), now
+        self._budgets[uid] = budget
+        if len(self._budgets) > _BUDGETS_MAX:
+            self._budgets.popitem(last=False)
+        if budget.left < 1:
+            return False
+        budget.left -= 1
+        return True
+
+
 class EventRecorder:
     """Posts events; made once an operator process.
 
@@ -34,6 +71,7 @@ class EventRecorder:
     def __init__(self, kube: KubeApi, instance: str) -> None:
         self._kube = kube
         self._instance = instance
+        self._budgets = EventBudgets()
 
     async def record(self, job: Manifest, events: Sequence[Event], now: datetime) -> None:
         """Post events about a StreamJob."""
@@ -48,6 +86,9 @@ class EventRecorder:
                 metadata["name"],
                 event.message,
             )
+            if not self._budgets.take(metadata["uid"], now):
+                logger.info("event not posted, the job has had too many: reason=%s", event.reason)
+                continue
             try:
                 await self._post(manifest, now)
             except ClusterError as error:

@@ -17,6 +17,7 @@ from headrace.api.v1alpha1 import StreamJobStatus
 from headrace.errors import InternalError
 from headrace_operator.kube.api import (
     AlreadyExistsError,
+    ClusterError,
     Kind,
     KubeApi,
     Manifest,
@@ -87,8 +88,7 @@ class Executor:
             ClusterError: the status could not be written, or the cluster did not answer.
         """
         if write_status:
-            wanted = _with_status(snapshot.manifest, decision.status)
-            snapshot = snapshot.with_job(await self._kube.replace_status(wanted))
+            snapshot = await self._write_status(snapshot, decision.status)
         await self._recorder.record(snapshot.manifest, decision.events, now)
         unknown: frozenset[Scope] = frozenset()
         refusal: Refusal | None = None
@@ -100,7 +100,12 @@ class Executor:
                 logger.info("already there, looking again: %s", error)
                 unknown = EVERYTHING
                 break  # what follows rests on it, and it may be somebody else's
-            except RefusedError as error:
+            except ClusterError as error:
+                if isinstance(action, DeleteObject) and action.is_optional:
+                    logger.warning("left to its owner reference: %s", error)
+                    continue
+                if not isinstance(error, RefusedError):
+                    raise
                 refusal = Refusal(_describe(action), error.reason, str(error), now)
                 logger.warning(
                     "action refused: job=%s/%s action=%s cause=%s",
@@ -112,6 +117,17 @@ class Executor:
                 if not isinstance(action, DeleteObject):
                     break  # what follows may rest on it; deletions stand for themselves
         return Execution(snapshot, unknown, acted=bool(decision.actions), refusal=refusal)
+
+    async def _write_status(self, snapshot: Snapshot, status: StreamJobStatus) -> Snapshot:
+        """A job that is going may have been stored before a rule that it breaks now (OP51)."""
+        wanted = _with_status(snapshot.manifest, status)
+        try:
+            return snapshot.with_job(await self._kube.replace_status(wanted))
+        except RefusedError as error:
+            if snapshot.job.deletion_requested_at is None:
+                raise
+            logger.warning("the status of a job that is being deleted was refused: %s", error)
+            return snapshot
 
     async def _act(self, action: Action, snapshot: Snapshot) -> tuple[Snapshot, frozenset[Scope]]:
         """Do one action; return the snapshot after it, and what of it is not known any more."""

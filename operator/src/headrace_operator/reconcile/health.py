@@ -27,6 +27,7 @@ from headrace_operator.observe.facts import (
 from headrace_operator.reconcile.plan import Plan, Problem
 from headrace_operator.settings import Settings
 
+DRIVER_UNREACHABLE: Final = "DriverUnreachable"
 STABLE_CHECKPOINTS: Final = 3
 """Checkpoints of a generation after which the job counts as stable."""
 
@@ -94,7 +95,7 @@ def _readiness_in_silence(facts: Facts, silence: DriverSilence, settings: Settin
     is_short = facts.now - silence.since < timedelta(seconds=settings.unreachable_grace_s)
     if is_short and before is not None:
         return Readiness(before.status, before.reason, before.message)
-    return _not_ready("DriverUnreachable", f"the driver does not answer; cause={silence.cause}")
+    return _not_ready(DRIVER_UNREACHABLE, f"the driver does not answer; cause={silence.cause}")
 
 
 def is_stable(facts: Facts, readiness: Readiness) -> bool:
@@ -111,7 +112,7 @@ def derive_problem(facts: Facts, plan: Plan, readiness: Readiness) -> Problem | 
     """Return the most telling thing that is wrong, None when nothing is.
 
     Order: what stops the operator itself, how the job ended, the driver pod, the job's own error,
-    executors that cannot start, the loss that the job recovers from, executors that ended. An
+    the way to the driver, executors that cannot start, the loss that the job recovers from, executors that ended. An
     earlier one explains the later ones.
     """
     if plan.lifecycle is LifecycleState.DELETING:
@@ -122,6 +123,7 @@ def derive_problem(facts: Facts, plan: Plan, readiness: Readiness) -> Problem | 
         _outcome(plan),
         _driver_pod(facts, plan),
         _job_error(facts, readiness),
+        _unreachable(facts, readiness),
         _waiting_executor(facts, plan),
         _last_loss(plan, readiness),
         _ended_executor(facts, plan, readiness),
@@ -176,6 +178,20 @@ def last_answer(facts: Facts) -> JobStatus | None:
 def error_text(error: JobError) -> str:
     """Return the message of a job's error, with what will be done about it."""
     return error.message if error.restartable else f"{error.message} (a restart will not help)"
+
+
+def _unreachable(facts: Facts, readiness: Readiness) -> Problem | None:
+    """A driver that answers its kubelet and not us is nothing that a restart would help."""
+    silence, driver = facts.rest, facts.driver
+    if not isinstance(silence, DriverSilence) or driver is None or not driver.ready:
+        return None
+    if readiness.is_ready:
+        return None
+    return Problem(
+        DRIVER_UNREACHABLE,
+        "the driver answers its kubelet and not the operator, look for a NetworkPolicy between "
+        f"them; pod={driver.name} ip={driver.ip} cause={silence.cause}",
+    )
 
 
 def _own_executors(facts: Facts, plan: Plan) -> tuple[PodFacts, ...]:
