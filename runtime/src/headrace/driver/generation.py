@@ -120,6 +120,8 @@ class GenerationRun:
         self._final_checkpoint: CheckpointId | None = None
         self._duty = SavepointDuty(parts, claimed.generation)
         self._rescale = RescaleDuty(parts, claimed.generation)
+        self._ends_time = False
+        """Whether the last epoch is followed by the end of event time; settled at its barrier."""
         self.switch: Switch | None = None
         """What follows after `Outcome.RESCALED`."""
         self._scratch = parts.settings.scratch_dir / f"generation-{claimed.generation}"
@@ -282,6 +284,7 @@ class GenerationRun:
             self._duty.take_orders()
             self._rescale.first_epoch()
         if self._phase is _Phase.RUNNING and self._is_last_epoch(event):
+            self._ends_time = self._duty.runs_to_the_end and not self._rescale.is_switching
             # Let Spark commit this epoch, then take no more: the final epoch runs outside it.
             log.info("no more epochs epoch=%s stop=%s", event.epoch, self._duty.stop is not None)
             self._phase = _Phase.DRAINING
@@ -302,7 +305,7 @@ class GenerationRun:
         if self._phase is not _Phase.DRAINING:
             msg = "Spark's query ended by itself"
             raise EpochAbortedError(msg)
-        if not self._runs_to_the_end:
+        if not self._ends_time:
             self._phase = _Phase.FINAL_CHECKPOINT
             return self._try_final_checkpoint()
         if self._query is None or self._last_epoch is None:
@@ -319,11 +322,6 @@ class GenerationRun:
         self._watermark_ms = event.results[0].watermark_ms
         self._phase = _Phase.FINAL_CHECKPOINT
         return self._try_final_checkpoint()
-
-    @property
-    def _runs_to_the_end(self) -> bool:
-        """Whether the end of this generation is the end of time."""
-        return self._duty.runs_to_the_end and not self._rescale.is_switching
 
     def _is_last_epoch(self, event: EpochFinished) -> bool:
         """Whether the barrier that stands is the last one of this generation's epochs."""
@@ -410,7 +408,7 @@ class GenerationRun:
                         self._reply.release()
                 case PublishCheckpoint():
                     is_final = decision.checkpoint_id == self._final_checkpoint
-                    finished = is_final and self._runs_to_the_end
+                    finished = is_final and self._ends_time
                     self._publisher.publish(
                         decision, self._barrier_watermark_ms, self._source_ends, finished=finished
                     )

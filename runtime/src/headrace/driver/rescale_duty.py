@@ -18,7 +18,7 @@ import msgspec
 from headrace.checkpoint.restore import assign_restore
 from headrace.driver.events import LayoutStarted, SlotGone
 from headrace.driver.rescaling import Layout, RescalePhase, Switch
-from headrace.driver.restoring import restore_target
+from headrace.driver.restoring import REGISTRATION_S, restore_target
 from headrace.engine.epochs import start_slots
 from headrace.engine.exchange import SlotExchange
 from headrace.engine.pump import SlotStarter
@@ -59,10 +59,13 @@ class RescaleDuty:
         self._metadata: CheckpointMetadata | None = None
         self._directories: dict[str, str] = {}
         self._changes: dict[OperatorUid, list[FileHandle]] = {}
+        self._number: int | None = None
         self._layout: Layout | None = None
+        self._abandoned = threading.Event()
         self._attempts: dict[int, AttemptId] = {}
         self._prepared: set[int] = set()
         self._began_s = 0.0
+        self._started_s = 0.0
         self._paused_s = 0.0
 
     # --- decisions that the generation asks for -------------------------------------------------
@@ -152,6 +155,8 @@ class RescaleDuty:
         if self._order is None:
             return
         parts, number = self._parts, self._parts.slots.new_layout()
+        self._number = number
+        abandoned = self._abandoned = threading.Event()
         self._step = _Step.STARTING
         graph = dataclasses.replace(parts.graph, parallelism=self._order.to_parallelism)
         settings, generation = parts.settings, self._generation
@@ -168,8 +173,10 @@ class RescaleDuty:
                 exchange = SlotExchange(parts.spark, graph.parallelism)
                 start_slots(exchange, starter)
             except Exception as error:  # noqa: BLE001 - Spark reports every failure this way
-                parts.slots.drop_layout(number, "its start failed")
                 parts.post(LayoutStarted(generation, None, error))
+                return
+            if abandoned.is_set():
+                exchange.close()
                 return
             parts.post(LayoutStarted(generation, Layout(number, graph, exchange), None))
 
@@ -177,10 +184,14 @@ class RescaleDuty:
 
     def layout_started(self, event: LayoutStarted) -> None:
         """The task that starts the processes has ended; they register now."""
-        if event.layout is None or self._step is not _Step.STARTING:
+        if event.layout is None:
             self.give_up(f"slots of the new parallelism could not be started: {event.error}")
             return
+        if self._step is not _Step.STARTING:  # given up just before
+            event.layout.exchange.close()
+            return
         self._layout = event.layout
+        self._started_s = self._parts.clock.monotonic_s()
 
     def tick(self) -> None:
         """Prepare when every process has registered; give up when it takes too long."""
@@ -194,7 +205,10 @@ class RescaleDuty:
         if self._layout is None or self._step is not _Step.STARTING:
             return
         live = parts.slots.live(self._layout.number)
-        if len(live) == self._layout.graph.parallelism:
+        if len(live) < self._layout.graph.parallelism:
+            if parts.clock.monotonic_s() - self._started_s > REGISTRATION_S:
+                self.give_up(f"slots have not registered; registered={sorted(live)}")
+        else:
             self._attempts = {slot: live[slot].attempt for slot in live}
             self._order_preparation(self._layout)
 
@@ -225,6 +239,11 @@ class RescaleDuty:
 
     def take(self, event: SlotSaid | SlotGone) -> None:
         """Take what a slot of the next layout says, or that it is gone."""
+        if isinstance(event, SlotGone) and self._step is _Step.SWITCHING:
+            # The last barrier is past: the next generation starts the slot again, and it restores
+            # plainly what it had prepared.
+            log.warning("a prepared slot went away at the switch slot=%s", event.slot)
+            return
         if isinstance(event, SlotGone):
             self.give_up(f"a slot of the new parallelism went away; slot={event.slot}")
             return
@@ -248,10 +267,14 @@ class RescaleDuty:
             return
         self._step = _Step.IDLE
         self._service.failed(reason)
+        self._abandoned.set()
+        if self._number is not None:
+            self._parts.slots.drop_layout(self._number, "the rescale was given up")
         if self._layout is not None:
-            self._parts.slots.drop_layout(self._layout.number, "the rescale was given up")
             self._layout.exchange.close()
-            self._layout = None
+        self._number = self._layout = None
+        self._attempts.clear()
+        self._prepared.clear()
         for slot in self._parts.slots.live():
             self._parts.slots.send(slot, AbandonRescale(self._generation))
 
