@@ -151,7 +151,7 @@ def _status(
             before.restarts,
             record.restarts_before + (answer.restarts if answer is not None else 0),
         ),
-        last_checkpoint=_last_checkpoint(facts),
+        last_checkpoint=None if plan.forgets_checkpoint else _last_checkpoint(facts),
         last_savepoint=before.last_savepoint,
         last_error=derive_last_error(facts, plan),
         last_recovery=recovery,

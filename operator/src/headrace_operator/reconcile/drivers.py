@@ -15,6 +15,7 @@ from headrace.api.v1alpha1 import (
     DesiredState,
     DriverPhase,
     DriverRecord,
+    Effect,
     LifecycleState,
 )
 from headrace_operator.observe.facts import Facts, PodFacts
@@ -59,7 +60,7 @@ def plan_driver(facts: Facts, wanted: Wanted, settings: Settings) -> Plan:
     status = facts.job.status
     record, lifecycle = status.driver, status.lifecycle_state
     if wanted.change.needs_restart and not wanted.is_new:
-        record, lifecycle = _for_changed_spec(record, lifecycle)
+        record, lifecycle = _for_changed_spec(record, lifecycle, wanted.change.effect)
     driver = facts.driver
     if driver is not None and not facts.is_ours(driver):
         return _foreign_driver(record, lifecycle, driver)
@@ -73,7 +74,7 @@ def plan_driver(facts: Facts, wanted: Wanted, settings: Settings) -> Plan:
 
 
 def _for_changed_spec(
-    record: DriverRecord, lifecycle: LifecycleState
+    record: DriverRecord, lifecycle: LifecycleState, effect: Effect
 ) -> tuple[DriverRecord, LifecycleState]:
     """A changed spec is a new chance: how the old one ended or failed counts no more (OP8)."""
     cleared = record.model_copy(
@@ -83,6 +84,7 @@ def _for_changed_spec(
             "retry_at": None,
             "recovering_since": None,
             "recovering_from": None,
+            "chooses_state": record.chooses_state or effect is Effect.REDEPLOY,
         }
     )
     return cleared, LifecycleState.UPGRADING if record.attempt else lifecycle
@@ -199,6 +201,8 @@ def _start(
     objects = plan_objects(facts, wanted, first_time=True)
     if objects.problem is not None:
         return Plan(lifecycle, record, "waiting for a name", problem=objects.problem)
+    forgets = record.chooses_state
+    record = record.model_copy(update={"chooses_state": False})
     if record.phase is not DriverPhase.STARTING:
         record = record.model_copy(
             update={
@@ -210,16 +214,19 @@ def _start(
                 "restarts_before": max(record.restarts_before, facts.job.status.restarts),
             }
         )
+    checkpoint = facts.job.status.last_checkpoint
     manifest = build_driver_pod(
         identity_of(facts),
         wanted.spec,
         spec_hash=wanted.digest.total,
         attempt=record.attempt,
         grace_s=settings.driver_grace_s,
+        completed_checkpoint=None if checkpoint is None or forgets else checkpoint.id,
     )
     cleanup = delete_pods(leftover_executors(facts))
     actions: tuple[Action, ...] = (*cleanup, *objects.actions, CreateDriver(manifest))
-    return Plan(lifecycle, record, "starting the driver", actions=actions)
+    progress = "starting the driver"
+    return Plan(lifecycle, record, progress, actions=actions, forgets_checkpoint=forgets)
 
 
 def _with_driver(

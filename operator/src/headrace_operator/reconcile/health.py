@@ -112,8 +112,8 @@ def derive_problem(facts: Facts, plan: Plan, readiness: Readiness) -> Problem | 
     """Return the most telling thing that is wrong, None when nothing is.
 
     Order: what stops the operator itself, how the job ended, the driver pod, the job's own error,
-    the way to the driver, executors that cannot start, the loss that the job recovers from, executors that ended. An
-    earlier one explains the later ones.
+    the way to the driver, executors that cannot start, the loss that the job recovers from,
+    executors that ended. An earlier one explains the later ones.
     """
     if plan.lifecycle is LifecycleState.DELETING:
         return _refused(facts)

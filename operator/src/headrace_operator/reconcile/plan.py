@@ -58,6 +58,8 @@ class Plan:
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
     problem: Problem | None = None
+    forgets_checkpoint: bool = False
+    """The state to start from was chosen again: what was completed before counts no more."""
     wake_at: datetime | None = None
     """Nothing can happen before this time, but something must then."""
 

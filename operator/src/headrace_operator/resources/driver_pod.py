@@ -12,6 +12,7 @@ from typing import Final, cast
 from headrace.api.driver import (
     CONFIG_DIR,
     CONFIG_FILE,
+    ENV_COMPLETED_CHECKPOINT,
     SCRATCH_DIR,
     TERMINATION_LOG,
 )
@@ -59,6 +60,7 @@ def build_driver_pod(
     spec_hash: str,
     attempt: int,
     grace_s: int,
+    completed_checkpoint: int | None = None,
 ) -> Manifest:
     """Return the driver pod.
 
@@ -68,6 +70,7 @@ def build_driver_pod(
         spec_hash: digest of the spec; a pod with another one is replaced.
         attempt: 1-based number of this driver in the life of the job.
         grace_s: seconds that the driver gets to end its epoch when it is stopped.
+        completed_checkpoint: the driver must find this checkpoint or a later one (OP14).
     """
     metadata = job.metadata(driver_name(job.name), ROLE_DRIVER)
     metadata["labels"] = {**spec.pod_template.labels, **job.labels(ROLE_DRIVER)}
@@ -86,7 +89,7 @@ def build_driver_pod(
             "terminationGracePeriodSeconds": grace_s,
             "enableServiceLinks": False,
             "securityContext": pod_security_context(),
-            "containers": [_container(job, spec)],
+            "containers": [_container(job, spec, completed_checkpoint)],
             "volumes": _volumes(job, spec),
         },
     }
@@ -104,14 +107,19 @@ def with_token(pod: Manifest, token_uid: str) -> Manifest:
     return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _container(job: JobIdentity, spec: StreamJobSpec) -> dict[str, object]:
+def _container(
+    job: JobIdentity, spec: StreamJobSpec, completed_checkpoint: int | None
+) -> dict[str, object]:
+    env = build_env(job, spec.pod_template.env, spec.driver.env)
+    if completed_checkpoint is not None:
+        env.append({"name": ENV_COMPLETED_CHECKPOINT, "value": str(completed_checkpoint)})
     container: dict[str, object] = {
         "name": CONTAINER_DRIVER,
         "image": spec.image,
         # Arguments to the image's entrypoint, as for the executors that Spark creates: the init
         # process there hands signals on and reaps what is orphaned.
         "args": ["headrace", "driver", "--config", f"{CONFIG_DIR}/{CONFIG_FILE}"],
-        "env": build_env(job, spec.pod_template.env, spec.driver.env),
+        "env": env,
         "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
         "resources": _resources(spec),
         "securityContext": container_security_context(),

@@ -33,6 +33,9 @@ SPARK_BLOCK_MANAGER_PORT: Final = 7080
 
 ENV_TOKEN: Final = "HEADRACE_TOKEN"  # noqa: S105 - the variable's name, not a token
 """Bearer token of the job: REST calls that change something, control and data channel."""
+ENV_COMPLETED_CHECKPOINT: Final = "HEADRACE_COMPLETED_CHECKPOINT"
+"""Number of a checkpoint of this job that is known to be complete: a driver that finds neither it
+nor a later one fails, rather than to begin anew with empty state."""
 ENV_POD_IP: Final = "POD_IP"
 ENV_POD_NAME: Final = "POD_NAME"
 ENV_POD_NAMESPACE: Final = "POD_NAMESPACE"

@@ -40,6 +40,8 @@ class Deployment:
         slots_per_executor: slots that share an executor's memory.
         managed_bytes_per_slot: memory of a slot's state where no option says otherwise.
         restore_path: start from this checkpoint while the job has none of its own.
+        completed_checkpoint: a checkpoint of this job that is known to be complete; without it or
+            a later one the job must not start.
     """
 
     job_id: JobId
@@ -56,6 +58,7 @@ class Deployment:
     managed_bytes_per_slot: int = MANAGED_MEMORY_DEFAULT_BYTES
     restore_path: str | None = None
     allow_non_restored_state: bool = False
+    completed_checkpoint: int | None = None
 
 
 def local_deployment() -> Deployment:

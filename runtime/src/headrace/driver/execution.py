@@ -268,6 +268,7 @@ def build_settings(
         rescale_timeout_s=get(engine.RESCALE_TIMEOUT) / 1000,
         max_epoch_rows=get(engine.EPOCH_MAX_ROWS),
         epoch_target_s=get(engine.EPOCH_TARGET_DURATION) / 1000,
+        completed_checkpoint=deployment.completed_checkpoint,
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.api.driver import (
+    ENV_COMPLETED_CHECKPOINT,
     ENV_POD_IP,
     ENV_POD_NAME,
     ENV_TOKEN,
@@ -188,6 +189,7 @@ def build_deployment(config: DriverConfig, environment: Mapping[str, str]) -> De
         spark_conf=config.spark_conf,
         restore_path=config.restore_path,
         allow_non_restored_state=config.allow_non_restored_state,
+        completed_checkpoint=_completed_checkpoint(environment),
     )
     if config.executor is None:
         return deployment
@@ -266,6 +268,11 @@ def write_termination(status: JobStatus, path: Path) -> None:
         path.write_text(text[:TERMINATION_BYTES_MAX])
     except OSError:
         log.exception("the termination message cannot be written path=%s", path)
+
+
+def _completed_checkpoint(environment: Mapping[str, str]) -> int | None:
+    value = environment.get(ENV_COMPLETED_CHECKPOINT)
+    return None if value is None else int(value)
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

@@ -21,7 +21,7 @@ from headrace.engine.epochs import start_slots
 from headrace.engine.pump import SlotStarter
 from headrace.engine.source_frames import build_source_frame
 from headrace.engine.source_readers import SourceLimits
-from headrace.errors import IncompatibleStateError, SlotLostError
+from headrace.errors import IncompatibleStateError, NoRestorableStateError, SlotLostError
 from headrace.ids import Epoch
 from headrace.slot.job import WATERMARK_UID
 from headrace.slot.messages import Restore
@@ -70,6 +70,27 @@ def read_starting_point(
             f"path={path} other_job={metadata.job_id}"
         )
     return metadata, warnings
+
+
+def check_continuity(restore: CheckpointMetadata | None, settings: JobSettings) -> None:
+    """Check that a job that has completed a checkpoint continues from it or a later one (OP14).
+
+    Storage alone cannot tell: an emptied or a mistyped directory looks like that of a new job.
+
+    Raises:
+        NoRestorableStateError: it is not there.
+    """
+    known = settings.completed_checkpoint
+    if known is None or (restore is not None and restore.checkpoint_id >= known):
+        return
+    found = "none" if restore is None else str(restore.checkpoint_id)
+    msg = (
+        "the job had completed a checkpoint that is not here, nothing is started: bring the "
+        "checkpoints back or correct execution.checkpointing.dir; to start from other state, "
+        f"change spec.restoreFrom; completed={known} newest_found={found} "
+        f"directory={settings.checkpoints_uri}"
+    )
+    raise NoRestorableStateError(msg)
 
 
 def restore_target(graph: JobGraph, settings: JobSettings) -> RestoreTarget:

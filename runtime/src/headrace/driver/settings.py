@@ -31,6 +31,7 @@ class JobSettings:
         savepoints_uri: parent of savepoints whose request names no directory.
         storage_options: options of the checkpoint storage (``s3.*``).
         restore_path: checkpoint or savepoint to start from while the job has none of its own.
+        completed_checkpoint: number of a checkpoint of this job that is known to be complete.
         scratch_dir: driver-local directory for Spark's own streaming log; best on tmpfs.
         local_dir: where slot processes keep working state; None = the executor's local directory.
         control_host: address that slots reach the coordinator at.
@@ -66,6 +67,7 @@ class JobSettings:
     rescale_timeout_s: float
     max_epoch_rows: int
     epoch_target_s: float
+    completed_checkpoint: int | None = None
 
     @property
     def epoch_size(self) -> SizePolicy | None:

@@ -191,6 +191,8 @@ class DriverRecord(StatusModel):
     """Reason of that failure."""
     outcome: Outcome | None = None
     """How the job ended, if it did."""
+    chooses_state: bool = False
+    """The next driver need not continue from the last checkpoint: `restoreFrom` was changed."""
 
 
 class StreamJobStatus(StatusModel):
