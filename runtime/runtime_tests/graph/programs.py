@@ -46,7 +46,7 @@ class GraphBuilder:
         return node.id
 
     def source(self, **fields):
-        return self.add(OperatorKind.SOURCE, function=NumberSequence(1, 3), **fields)
+        return self.add(OperatorKind.SOURCE, **{"function": NumberSequence(1, 3), **fields})
 
     def map(self, *inputs, **fields):
         return self.add(OperatorKind.MAP, *inputs, **fields)
@@ -83,8 +83,8 @@ def arrivals(job_graph, operator):
         level, tag, hops = start + 1, exit_tag, 1
         while True:
             edge = job_graph.levels[level].inputs[tag]
+            found += [(target, hops) for target in edge.targets]
             if edge.relay_to is None:
-                found.append((edge.target, hops))
                 break
             level, tag, hops = level + 1, edge.relay_to, hops + 1
     return found

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.common.typeinfo import Types
 from headrace.errors import InvalidProgramError
+from headrace.graph.endpoints import FromDataFrame
 from headrace.graph.stream_graph import Forward, HashByKey, OperatorKind, StreamEdge
 from runtime_tests.graph.programs import (
     FORWARD,
@@ -33,8 +34,8 @@ def test_stateless_operators_run_chained_with_their_source_and_state_after_one_e
     assert operator_of(plan, mapped).chained == ()
     assert operator_of(plan, keyed).chained == (after,)
     assert operator_of(plan, after).chained == (sink,)
-    assert [(e.tag, e.target, e.relay_to) for e in plan.job_graph.levels[1].inputs] == [
-        (0, keyed, None)
+    assert [(e.tag, e.targets, e.relay_to) for e in plan.job_graph.levels[1].inputs] == [
+        (0, (keyed,), None)
     ]
     assert operator_of(plan, mapped).exits == (0,)
 
@@ -62,7 +63,7 @@ def test_a_sink_after_a_source_gets_an_exchange_that_keeps_the_order():
     assert level_of(plan)[sink] == 1
     (edge,) = plan.job_graph.levels[1].inputs
     assert isinstance(edge.partitioning, Forward)
-    assert edge.target == sink
+    assert edge.targets == (sink,)
 
 
 def test_an_explicit_rebalance_is_one_exchange():
@@ -89,8 +90,8 @@ def test_an_edge_that_skips_a_level_is_relayed_with_the_same_partitioning():
     job_graph = plan.job_graph
 
     assert level_of(plan)[second] == 2
-    relay = next(e for e in job_graph.levels[1].inputs if e.target is None)
-    assert job_graph.levels[2].inputs[relay.relay_to].target == second
+    relay = next(e for e in job_graph.levels[1].inputs if not e.targets)
+    assert job_graph.levels[2].inputs[relay.relay_to].targets == (second,)
     assert relay.partitioning is job_graph.levels[2].inputs[relay.relay_to].partitioning is key
     assert sorted(arrivals(job_graph, operator_of(plan, source))) == [(first, 1), (second, 2)]
 
@@ -106,7 +107,7 @@ def test_a_union_of_levels_brings_the_lower_stream_up():
 
     assert level_of(plan)[united] == 1
     assert operator_of(plan, keyed).chained == (united,)
-    forwarded = next(e for e in plan.job_graph.levels[1].inputs if e.target == united)
+    forwarded = next(e for e in plan.job_graph.levels[1].inputs if e.targets == (united,))
     assert forwarded.partitioning == FORWARD
 
 
@@ -121,7 +122,54 @@ def test_one_stream_with_two_consumers_is_read_once():
 
     assert [o.id for o in plan.job_graph.sources()] == [source]
     assert operator_of(plan, source).exits == (0, 1)
-    assert [e.target for e in plan.job_graph.levels[1].inputs] == [one, two]
+    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [(one,), (two,)]
+
+
+def test_rows_that_several_operators_take_by_one_key_cross_the_exchange_once():
+    build = GraphBuilder()
+    source, key = build.source(), by_key()
+    one, two = build.keyed(source, partitioning=key), build.keyed(source, partitioning=key)
+    build.sink(one)
+    build.sink(two)
+
+    plan = build.plan()
+
+    assert operator_of(plan, source).exits == (0,)
+    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [(one, two)]
+
+
+def test_operators_of_two_levels_take_the_same_rows_on_their_way():
+    build = GraphBuilder()
+    source, key = build.source(), by_key()
+    near = build.keyed(source, partitioning=key)
+    far = build.keyed(source, near, partitioning=key)
+    build.sink(far)
+
+    job_graph = build.plan().job_graph
+
+    (shared,) = job_graph.levels[1].inputs
+    assert (shared.targets, shared.relay_to) == ((near,), 0)
+    assert [e.targets for e in job_graph.levels[2].inputs] == [(far,), (far,)]
+
+
+def test_dataframes_come_after_the_sources_whose_offsets_are_known():
+    build = GraphBuilder()
+    frame = build.source(function=FromDataFrame(None))
+    known = build.source()
+    build.sink(build.keyed(frame, known))
+
+    assert [o.id for o in build.plan().job_graph.sources()] == [known, frame]
+
+
+def test_a_stream_united_with_itself_brings_every_row_twice():
+    build = GraphBuilder()
+    source, key = build.source(), by_key()
+    twice = build.keyed(source, source, partitioning=key)
+    build.sink(twice)
+
+    (edge,) = build.plan().job_graph.levels[1].inputs
+
+    assert edge.targets == (twice, twice)
 
 
 def test_several_sources_share_level_0_and_one_exchange():
@@ -133,7 +181,7 @@ def test_several_sources_share_level_0_and_one_exchange():
     plan = build.plan()
 
     assert [o.id for o in plan.job_graph.sources()] == [left, right]
-    assert [(e.tag, e.target) for e in plan.job_graph.levels[1].inputs] == [(0, keyed), (1, keyed)]
+    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [(keyed,), (keyed,)]
     assert (operator_of(plan, left).exits, operator_of(plan, right).exits) == ((0,), (1,))
 
 
@@ -253,7 +301,7 @@ def test_more_edges_than_tags_are_refused():
     build = GraphBuilder()
     source = build.source()
     for _ in range(256):
-        build.sink(source)
+        build.sink(build.keyed(source))
 
     with pytest.raises(InvalidProgramError, match="level=1 edges=256 max=255"):
         build.plan()

@@ -18,7 +18,7 @@ MAX_PARALLELISM = 100  # not a power of two: signed and unsigned hashes would di
 
 def spread(partitioning, rows, parallelism, sender=0):
     """Run rows of (value, timestamp) through a partitioner; returns slot -> decoded chunks."""
-    edge = ExchangeEdge(EdgeTag(2), partitioning, value_serializer(types.PICKLED), 1, None)
+    edge = ExchangeEdge(EdgeTag(2), partitioning, value_serializer(types.PICKLED), (1,), None)
     chunks = {}
     partitioner = ObjectPartitioner(
         edge,

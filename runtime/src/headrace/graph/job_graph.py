@@ -46,7 +46,9 @@ class JobOperator:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeEdge:
-    """One edge as it crosses the exchange into ``level``.
+    """Rows of one operator, partitioned in one way, as they cross the exchange into a level.
+
+    However many operators take them, they cross it once.
 
     Attributes:
         tag: place among the edges of this exchange.
@@ -54,14 +56,15 @@ class ExchangeEdge:
             but must keep their order: all rows of one sender go to one slot, those of a slot to
             itself.
         value_serializer: type of the values.
-        target: operator that gets the values, None when this level only relays.
-        relay_to: tag in the next exchange, when relayed.
+        targets: operators of this level that get the values, in topological order; empty when the
+            level only relays.
+        relay_to: tag in the next exchange, when operators of later levels get them too.
     """
 
     tag: EdgeTag
     partitioning: Partitioning
     value_serializer: TypeSerializer[object]
-    target: int | None
+    targets: tuple[int, ...]
     relay_to: EdgeTag | None
 
 

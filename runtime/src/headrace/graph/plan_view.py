@@ -86,7 +86,7 @@ def _level(level: JobLevel) -> dict[str, object]:
             {
                 "tag": edge.tag,
                 "partitioning": describe_partitioning(edge.partitioning),
-                "target": edge.target,
+                "targets": list(edge.targets),
                 "relayTo": edge.relay_to,
             }
             for edge in level.inputs

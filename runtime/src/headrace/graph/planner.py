@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import InvalidProgramError
+from headrace.graph.endpoints import FromDataFrame
 from headrace.graph.job_graph import ExchangeEdge, JobGraph, JobLevel, JobOperator
 from headrace.graph.stream_graph import Forward, OperatorKind
 from headrace.graph.uids import assign_uids
@@ -27,7 +28,7 @@ from headrace.graph.watermark_placement import place_watermarks
 from headrace.ids import EdgeTag, Level
 
 if TYPE_CHECKING:
-    from headrace.graph.stream_graph import StreamEdge, StreamGraph
+    from headrace.graph.stream_graph import Partitioning, StreamEdge, StreamGraph
     from headrace.graph.uids import AssignedUid
 
 EDGE_TAGS_MAX: Final = 255
@@ -95,11 +96,16 @@ def plan_job(program: StreamGraph, settings: PlanSettings) -> Plan:
 def topological_order(program: StreamGraph) -> list[int]:
     """Return all operators, each after its inputs; the order of creation decides ties.
 
+    DataFrames come after all other sources: they may hold several streams, and nobody knows which
+    line of Spark's offset log is whose after them.
+
     Raises:
         InvalidProgramError: the program has a cycle.
     """
     waiting = {node_id: len(program.incoming(node_id)) for node_id in program.nodes}
-    ready = deque(node_id for node_id in sorted(waiting) if waiting[node_id] == 0)
+    beginnings = [node_id for node_id in sorted(waiting) if waiting[node_id] == 0]
+    beginnings.sort(key=lambda i: isinstance(program.nodes[i].function, FromDataFrame))
+    ready = deque(beginnings)
     order: list[int] = []
     while ready:
         node_id = ready.popleft()
@@ -145,26 +151,29 @@ class _Crossings:
 
 
 def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[int]) -> _Crossings:
-    """Give every crossing edge a tag in each exchange on its way, targets first in order."""
+    """Give rows that cross an exchange a tag in each exchange on their way, targets first in order.
+
+    Edges of one operator with the same partitioning are one stream of rows: it goes as far as the
+    farthest target, and the others take it on its way.
+    """
     place = {node_id: index for index, node_id in enumerate(order)}
     crossing = [e for e in program.edges if levels[e.target] > levels[e.source]]
     crossing.sort(key=lambda e: (place[e.target], place[e.source]))
     result = _Crossings({}, {})
-    for edge in crossing:
-        first, last = levels[edge.source] + 1, levels[edge.target]
+    for source, partitioning, targets in _bundled(crossing):
+        first, last = levels[source] + 1, max(levels[target] for target in targets)
         tags = [EdgeTag(len(result.inputs.get(level, ()))) for level in range(first, last + 1)]
         for hop, level in enumerate(range(first, last + 1)):
-            arrived = level == last
             result.inputs.setdefault(level, []).append(
                 ExchangeEdge(
                     tag=tags[hop],
-                    partitioning=edge.partitioning,
-                    value_serializer=program.nodes[edge.source].output_serializer,
-                    target=edge.target if arrived else None,
-                    relay_to=None if arrived else tags[hop + 1],
+                    partitioning=partitioning,
+                    value_serializer=program.nodes[source].output_serializer,
+                    targets=tuple(target for target in targets if levels[target] == level),
+                    relay_to=None if level == last else tags[hop + 1],
                 )
             )
-        result.exits.setdefault(edge.source, []).append(tags[0])
+        result.exits.setdefault(source, []).append(tags[0])
     for level, inputs in result.inputs.items():
         if len(inputs) > EDGE_TAGS_MAX:
             msg = (
@@ -173,6 +182,22 @@ def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[in
             )
             raise InvalidProgramError(msg)
     return result
+
+
+def _bundled(edges: list[StreamEdge]) -> list[tuple[int, Partitioning, list[int]]]:
+    """Return (source, partitioning, targets) for edges that carry the same rows to the same slots.
+
+    ``key_by`` called twice is two partitionings unless selector and type are the very same objects.
+    """
+    bundles: list[tuple[int, Partitioning, list[int]]] = []
+    for edge in edges:
+        for source, partitioning, targets in bundles:
+            if source == edge.source and partitioning == edge.partitioning:
+                targets.append(edge.target)
+                break
+        else:
+            bundles.append((edge.source, edge.partitioning, [edge.target]))
+    return bundles
 
 
 def _operator(

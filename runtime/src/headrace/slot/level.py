@@ -127,50 +127,56 @@ class SlotLevel:
             UserCodeError: a user function raised.
             InternalError: a row does not belong to this slot.
         """
-        started = time.perf_counter_ns()
         edge = self._inputs.get(tag_of(chunk))
-        if edge is not None and edge.relay_to is not None:
+        if edge is None:
+            return self._progress_of(chunk)
+        self.counters.chunks_in += 1
+        if edge.relay_to is not None:
             # Already in the slot where its rows belong: pass on, key groups and all, unread.
             self._forward(self._slot, retagged(chunk, int(edge.relay_to)))
-            if edge.target is None:
-                return []
-        rows = decode(chunk)
-        self.counters.decode_ns += time.perf_counter_ns() - started
-        if isinstance(rows, list):
-            return rows
-        if edge is None:
-            msg = f"a chunk has an unknown edge; level={self.level.level} tag={rows.tag}"
-            raise InternalError(msg)
-        self._process(edge, rows)
+        for target in edge.targets:
+            # Decoded for each: operators that run side by side must not share mutable values.
+            self._process(target, self._rows_of(edge, chunk))
         return []
 
-    def _process(self, edge: ExchangeEdge, rows: ObjectRows | ColumnRows) -> None:
+    def _progress_of(self, chunk: bytes) -> list[SplitProgress]:
+        progress = decode(chunk)
+        if not isinstance(progress, list):
+            msg = f"a chunk has an unknown edge; level={self.level.level} tag={progress.tag}"
+            raise InternalError(msg)
+        return progress
+
+    def _rows_of(self, edge: ExchangeEdge, chunk: bytes) -> ObjectRows:
         started = time.perf_counter_ns()
+        rows = decode(chunk)
+        if isinstance(rows, list):
+            msg = f"progress has the tag of an edge; level={self.level.level} tag={edge.tag}"
+            raise InternalError(msg)
         if isinstance(rows, ColumnRows):
             rows = self._columns[rows.tag].decode(rows)
-        self.counters.chunks_in += 1
         self.counters.records_in += len(rows.values)
         if rows.keys is not None:
             self._check_range(rows)
-        decoded = time.perf_counter_ns()
-        self.counters.decode_ns += decoded - started
+        self.counters.decode_ns += time.perf_counter_ns() - started
+        return rows
+
+    def _process(self, target: int, rows: ObjectRows) -> None:
+        started = time.perf_counter_ns()
         try:
-            self._run(edge, rows)
+            self._run(target, rows)
         except Exception as error:
             raise self._user_error(error) from error
-        self.counters.user_ns += time.perf_counter_ns() - decoded
+        self.counters.user_ns += time.perf_counter_ns() - started
 
-    def _run(self, edge: ExchangeEdge, rows: ObjectRows) -> None:
-        if edge.target is None:
-            return
-        keyed = self._keyed.get(edge.target)
+    def _run(self, target: int, rows: ObjectRows) -> None:
+        keyed = self._keyed.get(target)
         if keyed is not None:
             if rows.keys is None:
                 msg = f"a keyed chunk has no keys; level={self.level.level} tag={rows.tag}"
                 raise InternalError(msg)
             keyed.process(_KeyedView(rows))
             return
-        push, scope = self._chain.push(edge.target), self.scope
+        push, scope = self._chain.push(target), self.scope
         stamps = rows.timestamps or [NO_TIMESTAMP] * len(rows.values)
         for value, stamp in zip(rows.values, stamps, strict=True):
             scope.timestamp = stamp
