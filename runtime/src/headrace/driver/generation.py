@@ -41,7 +41,7 @@ from headrace.driver.events import (
 from headrace.driver.failures import check_progress, typed_failure
 from headrace.driver.publishing import CheckpointPublisher
 from headrace.driver.rescale_duty import RescaleDuty
-from headrace.driver.restoring import SlotRestoration
+from headrace.driver.restoring import SlotRestoration, position_to_continue
 from headrace.driver.savepoint_duty import SavepointDuty
 from headrace.driver.stream_query import StreamQuery, describe_failure
 from headrace.engine.epochs import EpochPlan, EpochRunner, empty_rows
@@ -221,8 +221,7 @@ class GenerationRun:
                 now=now,
             )
         )
-        metadata = self._claimed.restore
-        position = metadata.source if metadata else None
+        position = position_to_continue(self._claimed.restore, self._graph, settings)
         if position is not None:
             self._position_epoch = position.epoch
         admission = EpochAdmission(ReadLimits(parts.spark), settings.epoch_size)

@@ -10,6 +10,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from headrace.checkpoint.protocol.types import (
     FORMAT_VERSION,
     CheckpointMetadata,
@@ -136,4 +138,6 @@ class CheckpointPublisher:
                 msg = f"Spark has not logged the epoch as committed; epoch={epoch}"
                 raise CorruptStateError(msg)
             clock.wait(waiter, 0.02)
-        return read_position(self.scratch, epoch, ends)
+        position = read_position(self.scratch, epoch, ends)
+        uids = [source.uid for source in self.parts.graph.sources()]
+        return msgspec.structs.replace(position, uids=uids)

@@ -19,6 +19,7 @@ from headrace.driver.events import SlotsStarted, StopRequested
 from headrace.driver.stream_query import describe_failure
 from headrace.engine.epochs import start_slots
 from headrace.engine.pump import SlotStarter
+from headrace.engine.source_alignment import align_position
 from headrace.engine.source_frames import build_source_frame
 from headrace.engine.source_readers import SourceLimits
 from headrace.errors import IncompatibleStateError, NoRestorableStateError, SlotLostError
@@ -28,7 +29,7 @@ from headrace.slot.messages import Restore
 
 if TYPE_CHECKING:
     from headrace.checkpoint.contract import CheckpointStore, ClaimedGeneration
-    from headrace.checkpoint.protocol.types import CheckpointMetadata
+    from headrace.checkpoint.protocol.types import CheckpointMetadata, SourcePosition
     from headrace.checkpoint.restore import SlotRestore
     from headrace.driver.parts import JobParts
     from headrace.driver.settings import JobSettings
@@ -91,6 +92,24 @@ def check_continuity(restore: CheckpointMetadata | None, settings: JobSettings) 
         f"directory={settings.checkpoints_uri}"
     )
     raise NoRestorableStateError(msg)
+
+
+def position_to_continue(
+    restore: CheckpointMetadata | None, graph: JobGraph, settings: JobSettings
+) -> SourcePosition | None:
+    """Return where the program's sources go on, None for their beginnings.
+
+    Raises:
+        IncompatibleStateError: the program's sources are not the checkpoint's.
+    """
+    if restore is None or restore.source is None:
+        return None
+    uids = [source.uid for source in graph.sources()]
+    may_drop = settings.allow_non_restored_state
+    position, dropped = align_position(restore.source, uids, may_drop=may_drop)
+    if dropped:
+        log.warning("offsets are left behind sources=%s", dropped)
+    return position
 
 
 def restore_target(graph: JobGraph, settings: JobSettings) -> RestoreTarget:
@@ -204,8 +223,7 @@ class SlotRestoration:
             SlotLostError: a slot went away meanwhile.
         """
         settings, graph = self._parts.settings, self._graph
-        restore = self._claimed.restore
-        position = restore.source if restore else None
+        position = position_to_continue(self._claimed.restore, graph, settings)
         stream = build_source_frame(
             self._parts.spark,
             graph,

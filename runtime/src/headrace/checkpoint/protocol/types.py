@@ -150,6 +150,7 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         offsets: content of ``offsets/<n>`` for the last two epochs, by batch id as text.
         commits: content of ``commits/<n>`` for the same.
         ends: where bounded sources end, by uid, as their connectors write it (A17).
+        uids: the sources, in the order of the offsets' lines; the heartbeat's line comes last.
     """
 
     epoch: Epoch
@@ -158,6 +159,7 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     offsets: dict[str, str]
     commits: dict[str, str]
     ends: dict[OperatorUid, str] = {}
+    uids: list[OperatorUid] = []
 
 
 class OperatorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
