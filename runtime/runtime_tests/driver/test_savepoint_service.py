@@ -210,6 +210,18 @@ def test_the_next_driver_finds_what_the_last_one_made(world: World) -> None:
     assert [] == successor.service.take_orders()
 
 
+def test_a_stop_whose_savepoint_the_job_outlived_is_refused(world: World) -> None:
+    """The driver died after the savepoint and before the end; its successor went on."""
+    world.post("/stop", triggerId=TRIGGER)
+    world.serve()
+    successor = World()
+    successor.bucket.objects.update(world.bucket.objects)
+    status, answer = successor.post("/stop", triggerId=TRIGGER)
+    assert 409 == status
+    assert "went on after it" in str(answer["detail"])
+    assert [] == successor.service.take_orders()
+
+
 def test_a_stop_says_whether_it_drains(world: World) -> None:
     world.post("/stop", drain=True)
     world.post("/stop")

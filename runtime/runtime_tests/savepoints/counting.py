@@ -1,4 +1,4 @@
-"""A counting job over files, with its driver and an oracle of its output."""
+"""A job over files with its driver, and the oracle of a counting one's output."""
 
 from __future__ import annotations
 
@@ -40,8 +40,12 @@ class World:
         """Let one file of random keys appear at once."""
         chosen = [f"key-{self.chooser.randrange(keys)}" for _ in range(lines)]
         self.written.update(chosen)
+        self.write(chosen)
+
+    def write(self, lines: list[str]) -> None:
+        """Let one file appear at once."""
         unfinished = self.directory / "unfinished"
-        unfinished.write_text("\n".join(chosen) + "\n")
+        unfinished.write_text("\n".join(lines) + "\n")
         unfinished.rename(self.input / f"{uuid.uuid4().hex}.txt")
 
     def counts(self) -> Counter[str]:
@@ -57,10 +61,9 @@ class World:
 
 def output_of(directory: Path) -> Counter[str]:
     """Return the lines of all published files."""
-    found: Counter[str] = Counter()
-    for path in directory.rglob("part-*"):
-        found.update(path.read_text().splitlines())
-    return found
+    return Counter(
+        line for path in directory.rglob("part-*") for line in path.read_text().splitlines()
+    )
 
 
 @dataclass(slots=True)
@@ -69,6 +72,10 @@ class Job:
 
     driver: DriverProcess
     output: Path
+
+    def lines(self) -> Counter[str]:
+        """Return the lines that are published by now."""
+        return output_of(self.output)
 
     @property
     def checkpoints(self) -> Path:
@@ -125,11 +132,11 @@ class Job:
 
     def wait_for_output(self, expected: Counter[str]) -> None:
         """Wait until as many lines are there as expected, then compare."""
-        self.wait_until(lambda: output_of(self.output).total() >= expected.total())
+        self.wait_until(lambda: self.lines().total() >= expected.total())
         self.assert_output(expected)
 
     def assert_output(self, expected: Counter[str]) -> None:
-        actual = output_of(self.output)
+        actual = self.lines()
         missing, surplus = expected - actual, actual - expected
         assert (Counter(), Counter()) == (missing, surplus)
 
@@ -154,6 +161,7 @@ def running_job(
     name: str,
     output: Path,
     *,
+    program: Path = PROGRAM,
     parallelism: int = 2,
     restore: str | None = None,
     options: Mapping[str, str] | None = None,
@@ -166,7 +174,7 @@ def running_job(
         job_id=uuid.uuid4().hex,
         job_name=name,
         namespace="test",
-        program=str(PROGRAM),
+        program=str(program),
         args=[str(world.input), str(output)],
         parallelism=parallelism,
         max_parallelism=128,

@@ -7,7 +7,7 @@ reaches the point it ends itself with
 SIGKILL: nothing is flushed, no handler runs. ``point=3@/dir`` also creates ``/dir/point`` first and
 does nothing when that exists, so that the process that takes over is spared.
 
-Points: see `POINTS`. The technique is that of TiKV's fail-rs and FreeBSD's fail(9).
+Points: see `POINTS` and `SAVEPOINT_POINTS`. The technique is that of TiKV's fail-rs and FreeBSD's fail(9).
 """
 
 from __future__ import annotations
@@ -30,6 +30,12 @@ POINTS: Final = (
     "slot.before-restored",  # state and output are recovered, the coordinator does not know
 )
 
+SAVEPOINT_POINTS: Final = (
+    "driver.before-savepoint",  # every file is copied, no metadata yet
+    "driver.after-savepoint",  # the savepoint exists, nobody was told
+)
+"""Reached only when a savepoint was ordered."""
+
 _countdown: dict[str, int] = {}
 _once: dict[str, Path] = {}
 
@@ -37,8 +43,9 @@ _once: dict[str, Path] = {}
 def _parse(text: str) -> None:
     for part in filter(None, text.split(",")):
         name, _, rest = part.partition("=")
-        if name not in POINTS:
-            msg = f"no such failpoint; name={name!r} points={', '.join(POINTS)}"
+        if name not in POINTS + SAVEPOINT_POINTS:
+            known = ", ".join(POINTS + SAVEPOINT_POINTS)
+            msg = f"no such failpoint; name={name!r} points={known}"
             raise ValueError(msg)
         count, _, directory = rest.partition("@")
         _countdown[name] = int(count or 1)

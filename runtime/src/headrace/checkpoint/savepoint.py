@@ -36,6 +36,7 @@ from headrace.errors import (
     ObjectMissingError,
     StorageUnavailableError,
 )
+from headrace.failpoints import reach
 
 if TYPE_CHECKING:
     import threading
@@ -133,6 +134,7 @@ class SavepointWriter:
         except BaseException:
             _discard(store, attempt)
             raise
+        reach("driver.before-savepoint")
         try:
             self._create(store, encode_metadata(plan.metadata))
         except ObjectExistsError:
@@ -141,6 +143,7 @@ class SavepointWriter:
             if winner is None:
                 raise
             return winner
+        reach("driver.after-savepoint")
         return Savepoint(location, plan.metadata)
 
     def _create(self, store: ObjectStore, data: bytes) -> None:

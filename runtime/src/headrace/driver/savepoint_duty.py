@@ -68,7 +68,13 @@ class SavepointDuty:
         operation = self._parts.savepoints.operation(event.trigger_id)
         is_made = operation is not None and operation.savepoint is not None
         if not is_made:
-            log.error("the job goes on, its last savepoint failed trigger=%s", event.trigger_id)
+            log.error(
+                "the savepoint of a stop failed, %s; trigger=%s",
+                "the job is drained and ends all the same, its last checkpoint holds its state"
+                if operation is not None and operation.drain
+                else "the job goes on",
+                event.trigger_id,
+            )
         return is_made
 
     def _is_stop(self, *trigger_ids: str) -> bool:

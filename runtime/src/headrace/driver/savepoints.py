@@ -165,7 +165,8 @@ class SavepointService:
         Raises:
             InvalidConfigError: no directory, or one that savepoints must not lie in.
             StorageAccessError, StorageUnavailableError: the directory cannot be written.
-            SavepointFailedError: the job has ended.
+            SavepointFailedError: the job has ended, or it went on after the savepoint that an
+                earlier driver made for this order to stop.
         """
         if order.trigger_id is not None and self.operation(order.trigger_id) is not None:
             return order.trigger_id
@@ -173,6 +174,12 @@ class SavepointService:
         trigger_id = order.trigger_id or new_trigger_id()
         location = self._writer.location(directory, trigger_id)
         existing = self._writer.find(location) if order.trigger_id is not None else None
+        if existing is not None and order.stop:
+            msg = (
+                "an earlier driver made this savepoint and the job went on after it, stop it with "
+                f"another trigger id; location={location}"
+            )
+            raise SavepointFailedError(msg)
         if existing is None:
             # A target that cannot be written must not cost a job its last epochs.
             self._open_store(directory).check()
@@ -213,7 +220,7 @@ class SavepointService:
             return operation
 
     def await_reader(self, timeout_s: float) -> None:
-        """Wait until somebody has asked for the outcome that the job ended with, if it did."""
+        """Wait until somebody has asked what became of the last order to stop, if there was one."""
         with self._changed:
             self._changed.wait_for(lambda: self._unread_stop is None, timeout_s)
 
@@ -350,6 +357,6 @@ class SavepointService:
             self._operations[trigger_id] = dataclasses.replace(
                 operation, savepoint=savepoint, error=error, ended_ms=self._clock.now_ms()
             )
-            if operation.stop and savepoint is not None:
+            if operation.stop:
                 self._unread_stop = trigger_id
             self._changed.notify_all()
