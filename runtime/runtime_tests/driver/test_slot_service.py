@@ -36,7 +36,7 @@ class Slot:
             f"127.0.0.1:{service.port}", token, self.orders.put, self.ended.put
         )
         self.channel.open(
-            Register(job, SlotIndex(0), AttemptId(attempt), 1, "1", "127.0.0.1:1", "name")
+            Register(job, SlotIndex(0), 0, AttemptId(attempt), 1, "1", "127.0.0.1:1", "name")
         )
 
 

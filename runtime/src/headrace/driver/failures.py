@@ -51,6 +51,9 @@ def check_progress(parts: JobParts, epoch_running_s: float) -> None:
         SlotLostError: slots have said nothing for longer than ``heartbeat.timeout``.
     """
     if epoch_running_s > parts.settings.epoch_timeout_s:
+        # Whoever is stuck cannot restore either, and nobody can tell who that is.
+        for slot in parts.slots.live():
+            parts.slots.drop(slot, "an epoch takes too long")
         msg = (
             f"an epoch takes too long, see headrace.epoch.timeout; running_s={epoch_running_s:.0f}"
         )

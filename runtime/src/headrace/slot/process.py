@@ -34,6 +34,7 @@ from headrace.failpoints import reach
 from headrace.ids import CheckpointId, Generation, SlotIndex, new_attempt_id
 from headrace.slot.control import ControlChannel
 from headrace.slot.frames import FrameReader, FrameType, send_frame
+from headrace.slot.hard_end import end_hard_unless
 from headrace.slot.job import SlotEnvironment, SlotJob
 from headrace.slot.messages import (
     AbandonRescale,
@@ -154,6 +155,8 @@ class SlotProcess:
             with self._connection_lock:
                 if self._connection is not None:
                     _close_now(self._connection)
+        if isinstance(order, Shutdown):
+            end_hard_unless(self._ended)
         self._work.put(order)
 
     def _on_control_end(self, reason: str) -> None:
