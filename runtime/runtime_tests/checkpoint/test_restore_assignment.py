@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.checkpoint.protocol.types import (
+    OperatorRecord,
     CheckpointMetadata,
     OperatorStateHandle,
     SinkCommittable,
@@ -169,6 +170,14 @@ def test_a_changed_max_parallelism_is_refused() -> None:
 def test_state_of_an_operator_that_the_program_lost_is_refused_by_name() -> None:
     with pytest.raises(IncompatibleStateError, match=r"count \(count\)"):
         assign_restore(taken_at(1), target(1, operator_uids=[SINK]))
+
+
+def test_a_generated_uid_is_named_as_the_likely_reason() -> None:
+    """State of an operator without a uid of its own is lost when the program changes (E7)."""
+    record = OperatorRecord(UID, "count", stateful=True, uid_is_generated=True)
+    metadata = msgspec.structs.replace(taken_at(1), operators=[record])
+    with pytest.raises(IncompatibleStateError, match=r"count \(count, uid generated from"):
+        assign_restore(metadata, target(1, operator_uids=[SINK]))
 
 
 def test_lost_operators_are_dropped_when_that_is_allowed() -> None:

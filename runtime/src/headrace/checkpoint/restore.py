@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import (
         CheckpointMetadata,
         KeyedStateHandle,
+        OperatorRecord,
         SinkCommittable,
     )
     from headrace.ids import OperatorUid
@@ -132,8 +133,8 @@ def _unmatched(metadata: CheckpointMetadata, target: RestoreTarget) -> tuple[Ope
     }
     unmatched = tuple(sorted(held - set(target.operator_uids)))
     if unmatched and not target.allow_non_restored_state:
-        names = {record.uid: record.name for record in metadata.operators}
-        described = [f"{uid} ({names.get(uid, 'unnamed')})" for uid in unmatched]
+        records = {record.uid: record for record in metadata.operators}
+        described = [_described(uid, records.get(uid)) for uid in unmatched]
         msg = (
             "checkpoint holds state of operators that the program does not have, restore their "
             "uids or set allowNonRestoredState to drop it; "
@@ -142,6 +143,14 @@ def _unmatched(metadata: CheckpointMetadata, target: RestoreTarget) -> tuple[Ope
         )
         raise IncompatibleStateError(msg)
     return unmatched
+
+
+def _described(uid: OperatorUid, record: OperatorRecord | None) -> str:
+    """Return an operator as a message names it; a generated uid is often the reason (E7)."""
+    if record is None:
+        return uid
+    generated = ", uid generated from the program's shape" if record.uid_is_generated else ""
+    return f"{uid} ({record.name}{generated})"
 
 
 def _overlapping(

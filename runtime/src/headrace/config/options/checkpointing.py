@@ -57,7 +57,8 @@ MODE: Final = Option(
     ),
     CheckpointMode.EXACTLY_ONCE,
     _SECTION,
-    "Guarantee of checkpoints.",
+    "Guarantee of checkpoints. AT_LEAST_ONCE is accepted and saves nothing: a barrier is the end "
+    "of an epoch, so there is no alignment to leave out, and state is exactly-once in both.",
 )
 TIMEOUT: Final = Option(
     "execution.checkpointing.timeout",
