@@ -2,13 +2,16 @@
 
 Prints one JSON line last: ``events_per_s`` over the measured time, ``empty_epoch_ms``, and where a
 record's time goes (``exchange``, ``decode``, ``user_code``, ``state_flush``, in nanoseconds a
-record). Not a test: run it with ``make bench NAME=keyed_count`` on a quiet machine."""
+record). ``peers.py`` runs it too, beside other systems: "measuring" and "measured" on standard
+error tell it when. Not a test: run it with ``make bench NAME=keyed_count`` on a quiet machine."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -70,7 +73,9 @@ def watch(seconds: float, warmup_epochs: int, samples: list[dict[str, float]]) -
             continue
         status = board.get()
         now = time.perf_counter()
-        started = started or now
+        if started is None:
+            print("measuring", file=sys.stderr, flush=True)
+            started = now
         samples.append(
             {
                 "at": now,
@@ -80,6 +85,7 @@ def watch(seconds: float, warmup_epochs: int, samples: list[dict[str, float]]) -
             }
         )
         if now - started > seconds and executor.master is not None:
+            print("measured", file=sys.stderr, flush=True)
             executor.master.stop(cancel=True)
             return
 
@@ -113,13 +119,15 @@ def main() -> None:
     parser.add_argument("--epoch-rows", type=int, default=2_000_000)
     parser.add_argument("--interval-s", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--empty-seconds", type=float, default=12)
+    parser.add_argument("--empty-seconds", type=float, default=12, help="0: leave it out")
     parser.add_argument("--warmup-epochs", type=int, default=3)
     parser.add_argument("--backend", default="rocksdb")
     args = parser.parse_args()
     samples = run(args, args.seconds, empty=False)
-    idle = run(args, args.empty_seconds, empty=True)
-    first, last = samples[0], samples[-1]
+    idle = run(args, args.empty_seconds, empty=True) if args.empty_seconds else []
+    # Records are counted when an epoch ends: whole epochs, from one end to another.
+    ends = [b for a, b in itertools.pairwise(samples) if a["records"] != b["records"]]
+    first, last = ends[0], ends[-1]
     seconds = last["at"] - first["at"]
 
     def median(name: str, of: list[dict[str, float]] = samples) -> float:
@@ -133,7 +141,7 @@ def main() -> None:
             {
                 "bench": "keyed_count",
                 "events_per_s": round((last["records"] - first["records"]) / seconds),
-                "empty_epoch_ms": round(median("trigger", idle)),
+                "empty_epoch_ms": round(median("trigger", idle)) if idle else None,
                 "seconds": round(seconds, 1),
                 "epoch_ms": round(median("epochDuration")),
                 "parts_ns_per_event_and_slot": {
