@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.checkpoint.protocol.types import (
-    OperatorRecord,
     CheckpointMetadata,
+    OperatorRecord,
     OperatorStateHandle,
     SinkCommittable,
     SlotSnapshot,

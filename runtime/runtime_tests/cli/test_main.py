@@ -223,3 +223,26 @@ def test_a_program_runs_inside_its_surroundings(tmp_path):
 
     assert jobs == ["ran"]
     assert str(tmp_path) not in sys.path
+
+
+def test_a_program_is_run_from_a_savepoint(tmp_path):
+    program = tmp_path / "job.py"
+    program.write_text(
+        "from headrace.datastream import StreamExecutionEnvironment as E\n"
+        "from headrace.config.options.checkpointing import IGNORE_UNCLAIMED_STATE, RECOVERY_PATH\n"
+        "options = E.get_execution_environment().options_in_effect()\n"
+        "print(options.get(RECOVERY_PATH), options.get(IGNORE_UNCLAIMED_STATE))\n"
+    )
+    result = run("run", "-s", "/tmp/sp", "-n", str(program))
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.split() == ["file:///tmp/sp", "True"]
+
+
+def test_what_follows_the_program_belongs_to_the_program(tmp_path):
+    program = tmp_path / "job.py"
+    program.write_text("import sys\nprint(sys.argv[1:])\n")
+
+    assert (
+        run("run", str(program), "-n", "5", "--conf", "x").stdout == "['-n', '5', '--conf', 'x']\n"
+    )

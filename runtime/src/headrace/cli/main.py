@@ -19,7 +19,9 @@ from headrace.cli.commands import (
     installed_extras,
     load_command,
 )
+from headrace.cli.jobs import savepoint, stop
 from headrace.config.file import read_settings
+from headrace.config.options import checkpointing
 from headrace.config.registry import OPTIONS
 from headrace.errors import HeadraceError
 
@@ -32,7 +34,11 @@ if TYPE_CHECKING:
 EXIT_ERROR: Final = 1
 TEXT_WIDTH: Final = 80
 
-_PASS_ALL: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
+_PASS_ALL: Final = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "allow_interspersed_args": False,  # what follows the program is the program's
+}
 
 
 def build_app(
@@ -58,6 +64,8 @@ def build_app(
     app.command("run", context_settings=_PASS_ALL)(run)
     app.command("plan", context_settings=_PASS_ALL)(plan)
     app.command("driver")(driver)
+    app.command("savepoint")(savepoint)
+    app.command("stop")(stop)
     called = next((word for word in arguments if not word.startswith("-")), None)
     for entry in entries:
         if called in {None, entry.name}:
@@ -122,12 +130,33 @@ SettingsFile = Annotated[
 ]
 
 
-def run(context: typer.Context, program: ProgramFile, conf: SettingsFile = None) -> None:
+RestorePath = Annotated[
+    str | None,
+    typer.Option("--from-savepoint", "-s", help="Checkpoint or savepoint to start from."),
+]
+IgnoreUnclaimed = Annotated[
+    bool,
+    typer.Option("--allow-non-restored-state", "-n", help="Drop state without an owner."),
+]
+
+
+def run(
+    context: typer.Context,
+    program: ProgramFile,
+    conf: SettingsFile = None,
+    from_savepoint: RestorePath = None,
+    allow_non_restored_state: IgnoreUnclaimed = False,
+) -> None:
     """Run a program on this machine, with options from a file."""
     from headrace.cli.programs import run_program  # noqa: PLC0415 - loads the job API
     from headrace.datastream.execution import ProgramContext  # noqa: PLC0415
 
-    run_program(program, context.args, ProgramContext(settings=_settings(conf)))
+    settings = _settings(conf)
+    if from_savepoint is not None:
+        settings[checkpointing.RECOVERY_PATH.key] = from_savepoint
+    if allow_non_restored_state:
+        settings[checkpointing.IGNORE_UNCLAIMED_STATE.key] = "true"
+    run_program(program, context.args, ProgramContext(settings=settings))
 
 
 def plan(context: typer.Context, program: ProgramFile, conf: SettingsFile = None) -> None:
