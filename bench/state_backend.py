@@ -1,6 +1,7 @@
 """Keyed state alone, without Spark: what one access, one flush, one snapshot and one restore cost.
 
-Prints one JSON line last. Rates are operations a second of one thread, the slot's main thread:
+Runs both backends, one after the other, and prints one JSON line last: the results by backend.
+Rates are operations a second of one thread, the slot's main thread:
 
 - ``hot_pairs``: ``value()`` + ``update()`` of a cached key, the context set as the record loop does
 - ``hot_pairs_one_key``: the same without moving to another key
@@ -8,6 +9,15 @@ Prints one JSON line last. Rates are operations a second of one thread, the slot
 - ``miss``: ``value()`` of a key that only the database holds
 - ``flush``: changed entries written
 - ``register``, ``fire``: timers
+- ``ttl_pairs``: as ``hot_pairs``, of a value that expires
+- ``window_pairs``: as ``hot_pairs``, with a namespace entered before
+- ``list_first``, ``list_add``: elements added to new lists, to cached ones; ``list_cycle``: add
+  three, get, clear; ``list_elements``: elements of a long stored list, got at once
+- ``map_first``: ``put()`` of a new entry, ten a map; ``map_pairs``: ``get()`` + ``put()`` of a
+  cached one; ``map_items_first``, ``map_items``: entries of maps that are iterated over for the
+  first time, again; ``map_clear``: maps
+- ``reduce``, ``aggregate``: ``add()`` with a pair of numbers as accumulator; ``aggregate_copied``:
+  with a list as accumulator, which is copied
 
 ``python bench/state_backend.py [--keys N] [--backend rocksdb|hashmap]``
 """
@@ -15,17 +25,19 @@ Prints one JSON line last. Rates are operations a second of one thread, the slot
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
 from headrace.ids import KeyGroup, OperatorUid
 from headrace.keygroups import key_group_of_hash, key_group_range_of_slot
 from headrace.serialization.registry import key_serializer, value_serializer
-from headrace.serialization.types import LONG, ListType
-from headrace.state.access import ValueStateAccess
+from headrace.serialization.types import LONG, ListType, TupleType
+from headrace.state.access import StateTraits, TimeToLive, ValueStateAccess
 from headrace.state.contract import (
     BackendConfig,
     KeyedStateBackend,
@@ -33,8 +45,28 @@ from headrace.state.contract import (
     RestoreSource,
 )
 from headrace.state.factory import backend_factory
+from headrace.state.rows import window_namespace
 
 MAX_PARALLELISM = 128
+BACKENDS = ("rocksdb", "hashmap")
+
+
+class Mean:
+    """An aggregate function; its accumulator is a pair, as a tuple or as a list."""
+
+    def create_accumulator(self):
+        return 0, 0
+
+    def add(self, value, accumulator):
+        total, count = accumulator
+        added = total + value, count + 1
+        return added if type(accumulator) is tuple else list(added)
+
+    def get_result(self, accumulator):
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a, acc_b):
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
 class Bench:
@@ -104,6 +136,94 @@ class Bench:
         for _ in range(200_000):
             items.update(items.value() or [])
         self.rate("copy_pairs", 200_000, started)
+
+    def each_key(self, backend: KeyedStateBackend, rounds: int = 1) -> Iterator[int]:
+        """Move over all keys as the record loop does."""
+        context = backend.context
+        for _ in range(rounds):
+            for key, group in zip(self.keys, self.groups, strict=True):
+                context.key = key
+                context.cache_key = key
+                context.key_group = group
+                yield key
+
+    def measure(self, name: str, calls: Iterable[object], times: int = 1) -> None:
+        """Record how many steps of ``calls`` there are in a second, ``times`` operations each."""
+        started = time.perf_counter()
+        count = sum(1 for _ in calls)
+        self.rate(name, count * times, started)
+
+    def kinds(self, backend: KeyedStateBackend) -> None:
+        """Measure the other kinds of state."""
+        rounds = max(1, 300_000 // len(self.keys))
+        long = value_serializer(LONG)
+        seen = backend.value_state("seen", long, StateTraits(TimeToLive(86_400_000)))
+        self.measure(
+            "ttl_pairs", (seen.update(seen.value() or 0) for _ in self.each_key(backend, rounds))
+        )
+        panes = backend.value_state("panes", long, StateTraits(namespaced=True))
+        window, enter = window_namespace(0, 60_000), backend.namespace_context.enter
+        self.measure(
+            "window_pairs",
+            (
+                (enter(backend.context, window), panes.update(panes.value() or 0))
+                for _ in self.each_key(backend, rounds)
+            ),
+        )
+        self.lists(backend, rounds)
+        self.maps(backend, rounds)
+        total = backend.reducing_state("total", long, lambda one, other: one + other)
+        self.measure("reduce", (total.add(key) for key in self.each_key(backend, rounds)))
+        pair = value_serializer(TupleType((LONG, LONG)))
+        mean = backend.aggregating_state("mean", pair, Mean())
+        self.measure("aggregate", (mean.add(key) for key in self.each_key(backend, rounds)))
+        copied = backend.aggregating_state("copied", value_serializer(ListType(LONG)), Mean())
+        self.measure("aggregate_copied", (copied.add(key) for key in self.each_key(backend)))
+
+    def lists(self, backend: KeyedStateBackend, rounds: int) -> None:
+        """Measure lists."""
+        long = value_serializer(LONG)
+        added = backend.list_state("added", long)
+        self.measure("list_first", (added.add(1) for _ in self.each_key(backend)))
+        self.measure("list_add", (added.add(1) for _ in self.each_key(backend, rounds)))
+        cycled = backend.list_state("cycled", long)
+        self.measure(
+            "list_cycle",
+            (
+                (cycled.add(1), cycled.add(2), cycled.add(3), cycled.get(), cycled.clear())
+                for _ in self.each_key(backend)
+            ),
+        )
+        added.add_all(range(100_000))
+        backend.flush()
+        started = time.perf_counter()
+        self.rate("list_elements", len(added.get()), started)
+
+    def maps(self, backend: KeyedStateBackend, rounds: int) -> None:
+        """Measure maps, of ten entries each."""
+        keys = key_serializer(LONG)
+        entries = backend.map_state("entries", keys, value_serializer(LONG))
+        user_keys = range(10)
+
+        def some() -> Iterator[int]:
+            return itertools.islice(self.each_key(backend), 5000)
+
+        def put(key: int) -> None:
+            for user_key in user_keys:
+                entries.put(user_key, key)
+
+        def pair(_key: int) -> None:
+            for user_key in user_keys:
+                entries.put(user_key, entries.get(user_key) or 0)
+
+        self.measure("map_first", (put(key) for key in some()), times=10)
+        self.measure("map_pairs", (pair(key) for key in some()), times=10)
+        started = time.perf_counter()
+        backend.flush()
+        self.rate("map_flush", 50_000, started)
+        self.measure("map_items_first", (list(entries.items()) for _ in some()), times=10)
+        self.measure("map_items", (list(entries.items()) for _ in some()), times=10)
+        self.measure("map_clear", (entries.clear() for _ in some()))
 
     def timers(self, backend: KeyedStateBackend) -> None:
         """Measure timers; leaves one a key registered."""
@@ -197,18 +317,29 @@ def main() -> None:
     """Run the bench."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--backend", default="rocksdb", choices=["rocksdb", "hashmap"])
-    parser.add_argument("--memory-mb", type=int, default=512)
+    parser.add_argument("--backend", choices=BACKENDS, help="only this one")
+    parser.add_argument("--memory-mb", type=int, default=1024)
     arguments = parser.parse_args()
+    results: dict[str, object] = {"keys": arguments.keys}
+    for name in [arguments.backend] if arguments.backend else BACKENDS:
+        results[name] = run(name, arguments.keys, arguments.memory_mb << 20)
+    print(json.dumps(results))
+
+
+def run(name: str, keys: int, memory_bytes: int) -> dict[str, float]:
+    """Measure one backend."""
     with tempfile.TemporaryDirectory() as directory:
-        bench = Bench(arguments.backend, arguments.keys, arguments.memory_mb << 20, Path(directory))
+        bench = Bench(name, keys, memory_bytes, Path(directory))
         backend = bench.open("work")
         bench.values(backend)
         bench.timers(backend)
         snapshot = bench.snapshots(backend)
         backend.close()
         bench.restores(snapshot)
-    print(json.dumps({"backend": arguments.backend, "keys": arguments.keys} | bench.results))
+        backend = bench.open("kinds")
+        bench.kinds(backend)
+        backend.close()
+    return bench.results
 
 
 if __name__ == "__main__":

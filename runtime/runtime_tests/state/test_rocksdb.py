@@ -11,7 +11,7 @@ from headrace.config.job_configuration import parse_options
 from headrace.errors import CorruptStateError, InternalError, InvalidConfigError, LocalStorageError
 from headrace.keygroups import KeyGroupRange
 from headrace.serialization.types import BYTES
-from headrace.state.memory import SlotMemory
+from headrace.state.memory import SlotMemories, SlotMemory
 from headrace.state.rocksdb.errors import reading_stored_files, translate
 from headrace.state.rocksdb.factory import RocksDBBackendFactory
 from headrace.state.rocksdb.settings import parse_settings
@@ -245,15 +245,22 @@ def test_operators_of_a_slot_share_native_memory(tmp_path) -> None:
         busy.select(f"key-{number}")
         state.update(number.to_bytes(4, "big") * 250)
         if number % 1000 == 0:
-            usages.append([b.backend.metrics()["rocksdb.block-cache-usage"] for b in benches])
+            usages.append(idle[0].backend.metrics()["rocksdb.block-cache-usage"])
     for bench in benches:
         metrics = bench.backend.metrics()
         assert metrics["rocksdb.block-cache-capacity"] == pytest.approx(budget * 0.7 * 2.5 / 3)
         assert metrics["stateCacheBudgetBytes"] == int(budget // 3 * 0.3)
         bench.backend.close()
-    assert all(len(set(usage)) == 1 for usage in usages)
     alone = budget // 3 * 0.7 / 3  # what its memtables might use without the others
-    assert 2 * alone < max(max(usage) for usage in usages) < budget * 0.7 * 1.25
+    # Seen by one that writes nothing itself.
+    assert 2 * alone < max(usages) < budget * 0.7 * 1.25
+
+
+def test_the_memory_of_a_slot_is_the_same_over_its_generations() -> None:
+    memories = SlotMemories()
+    first = memories.of_bytes(5 * MB)
+    assert memories.of_bytes(5 * MB) is first
+    assert memories.of_bytes(6 * MB).managed_bytes == 6 * MB
 
 
 def test_unmanaged_memory_is_not_shared(tmp_path) -> None:

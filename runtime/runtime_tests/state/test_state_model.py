@@ -112,6 +112,13 @@ class StateMachine(RuleBasedStateMachine):
     def time_passes(self, passed) -> None:
         self.job.clock.time_ms += passed
 
+    @rule(key=keys, number=small, looks=st.integers(1, 3))
+    def look_at_what_expires(self, key, number, looks) -> None:
+        self.touch_expiring(key, number)
+        for _ in range(looks):
+            self.job.clock.time_ms += TTL_MS // 2
+            self.job.check(key)
+
     # --- windows and timers
 
     @rule(key=keys, window=windows, number=small)

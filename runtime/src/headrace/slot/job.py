@@ -11,7 +11,7 @@ import functools
 import logging
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import cloudpickle
@@ -38,6 +38,7 @@ from headrace.slot.snapshots import FrozenSlot, KeyedPart, SlotSnapshots
 from headrace.slot.totals import EpochTotals
 from headrace.slot.user_code import user_traceback
 from headrace.slot.watermarks import WATERMARK_MIN, WatermarkTracker
+from headrace.state.memory import SlotMemories
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,7 @@ class SlotEnvironment:
     Attributes:
         work_dir: this process's directory; everything in it may vanish at any time.
         send_output: delivers items of local sinks to the driver (channel, items).
+        memories: native memory of keyed state, the same for all generations.
     """
 
     slot: SlotIndex
@@ -78,6 +80,7 @@ class SlotEnvironment:
     send_output: Callable[[str, list[bytes]], None]
     committed: Callable[[Generation, CheckpointId, int], None]
     commit_failed: Callable[[Generation, BaseException], None]
+    memories: SlotMemories = field(default_factory=SlotMemories)
 
 
 class SlotJob:
@@ -125,6 +128,7 @@ class SlotJob:
             directory=self._directory,
             settings=self.settings,
             clock=environment.clock,
+            memory=environment.memories.of_bytes(self.settings.managed_memory_bytes),
         )
         self._opener = KeyedStateOpener(
             order, place, self.graph, self._downloader, environment.snapshots, prepared

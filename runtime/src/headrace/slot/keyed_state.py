@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headrace.slot.preparation import PreparedState
     from headrace.slot.settings import SlotSettings
     from headrace.slot.snapshots import SlotSnapshots
+    from headrace.state.memory import SlotMemory
     from headrace.state.storage import StateStorage
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class KeyedPlace:
     Attributes:
         directory: working files go below it.
         parallelism, max_parallelism: of the job; they say which key groups are the slot's.
+        memory: what all backends of the slot share.
     """
 
     slot: SlotIndex
@@ -55,6 +57,7 @@ class KeyedPlace:
     directory: Path
     settings: SlotSettings
     clock: Clock
+    memory: SlotMemory
 
     def config(self, operator: JobOperator, graph: JobGraph) -> BackendConfig[object]:
         """Return what an operator's backend is opened with."""
@@ -78,6 +81,7 @@ class KeyedPlace:
                 self.slot, self.parallelism, self.max_parallelism
             ),
             managed_memory_bytes=settings.managed_memory_bytes // keyed_operators,
+            memory=self.memory,
             options=settings.state_options,
             clock=self.clock,
             allow_non_restored_state=settings.allow_non_restored_state,

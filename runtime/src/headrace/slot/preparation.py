@@ -141,6 +141,7 @@ def prepare(order: Prepare, environment: SlotEnvironment) -> PreparedState:
         directory=directory,
         settings=settings,
         clock=environment.clock,
+        memory=environment.memories.of_bytes(settings.managed_memory_bytes),
     )
     options = settings.storage_options
     store = open_store(settings.checkpoints_uri, options)

@@ -128,7 +128,17 @@ class CachedListState(WriteBackCache[ListEntry], Generic[T]):
         Raises:
             TypeError: None, or not of the state's type.
         """
-        self._append(self._entry(), [self._item(value)])
+        item = self._item(value)
+        # As `_append` of one item, without the calls: this is the hot path.
+        try:
+            entry = self._young[self._context.cache_key]
+        except KeyError:
+            entry = self._admit()
+        if len(entry.added) < JOINED_AT - 1:
+            entry.added.append(item)
+            self._mark(entry, len(item) + _ITEM_BYTES)
+        else:
+            self._append(entry, [item])
 
     def add_all(self, values: Iterable[T]) -> None:
         """Append elements, all or, when one is refused, none."""

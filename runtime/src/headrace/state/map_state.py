@@ -44,6 +44,9 @@ _ABSENT: Final = object()
 
 _UNKNOWN: Final = object()
 
+_FIXED: Final = frozenset((int, float, bool))
+"""Types of values that are never long."""
+
 _SIZED: Final = frozenset((bytes, str))
 """Types of keys and kept values that may be long."""
 
@@ -113,7 +116,18 @@ class CachedMapState(WriteBackCache[KeyedMap], Generic[K, V]):
         kept: object = None
         if value is not None:
             kept = self._coerce(value) if self._objects else self._values.serialize(value)
-        self._set(user_key, kept)
+        try:
+            entry = self._young[self._context.cache_key]
+        except KeyError:
+            entry = self._admit()
+        cache_key = user_key if self._cache_key is None else self._cache_key(user_key)
+        # An entry that is changed once more by a value as long as the old one: the hot path.
+        if cache_key in entry.unwritten and type(kept) in _FIXED:
+            old = entry.known[cache_key]
+            if type(old) in _FIXED:
+                entry.known[cache_key] = kept
+                return
+        self._set(entry, user_key, cache_key, kept)
 
     def put_all(self, dict_value: Mapping[K, V]) -> None:
         """Set all entries of a mapping."""
@@ -122,7 +136,8 @@ class CachedMapState(WriteBackCache[KeyedMap], Generic[K, V]):
 
     def remove(self, key: K) -> None:
         """Remove the entry of ``key`` if there is one."""
-        self._set(self._coerce_key(key), _ABSENT)
+        user_key = self._coerce_key(key)
+        self._set(self._entry(), user_key, self._keys.cache_key(user_key), _ABSENT)
 
     def keys(self) -> Iterator[K]:
         """Iterate over the keys in the order of their bytes."""
@@ -207,9 +222,7 @@ class CachedMapState(WriteBackCache[KeyedMap], Generic[K, V]):
         self._grow(entry, _ENTRY_BYTES + _length(user_key) + _length(kept))
         return kept
 
-    def _set(self, user_key: K, kept: object) -> None:
-        entry = self._entry()
-        cache_key = user_key if self._cache_key is None else self._cache_key(user_key)
+    def _set(self, entry: KeyedMap, user_key: K, cache_key: object, kept: object) -> None:
         known = entry.known
         old = known.get(cache_key, _UNKNOWN)
         grown = _length(kept) - _length(old)

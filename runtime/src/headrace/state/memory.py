@@ -38,3 +38,16 @@ class SlotMemory:
         if name not in self._shared:
             self._shared[name] = make()
         return cast("T", self._shared[name])
+
+
+class SlotMemories:
+    """Hands out a slot's memory to its generations: the same as long as its size is the same."""
+
+    def __init__(self) -> None:
+        self._memory: SlotMemory | None = None
+
+    def of_bytes(self, managed_bytes: int) -> SlotMemory:
+        """Return the memory of a slot that has so much."""
+        if self._memory is None or self._memory.managed_bytes != managed_bytes:
+            self._memory = SlotMemory(managed_bytes)
+        return self._memory

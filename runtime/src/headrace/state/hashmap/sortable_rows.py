@@ -25,7 +25,8 @@ class SortableRows:
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
         self._blocks: list[list[bytes]] | None = None
-        self._lasts: list[bytes] = []  # of each block
+        # Of each block; not before its last row, and before the first row of the next block.
+        self._lasts: list[bytes] = []
 
     def put(self, row: bytes, value: bytes) -> bytes | None:
         """Set a row's value and return the old one."""
@@ -78,8 +79,6 @@ class SortableRows:
         at = bisect.bisect_left(self._lasts, row)
         block = blocks[at]
         del block[bisect.bisect_left(block, row)]
-        if block:
-            self._lasts[at] = block[-1]
-        else:
+        if not block:
             del blocks[at]
             del self._lasts[at]
