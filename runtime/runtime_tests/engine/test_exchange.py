@@ -9,8 +9,9 @@ from collections import defaultdict
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext, cloudpickle
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
-from headrace.engine.exchange import EXCHANGE_SCHEMA, SlotExchange
+from headrace.engine.exchange import EXCHANGE_SCHEMA, SlotExchange, hash_int
 from headrace.engine.session import SessionSettings, start_session
 
 pytestmark = pytest.mark.integration
@@ -81,6 +82,15 @@ def contents(frame):
     for row in frame.mapInArrow(tagged, EXCHANGE_SCHEMA).collect():
         found[row["slot"]].append(None if row["chunk"] is None else bytes(row["chunk"]))
     return dict(found)
+
+
+def test_ints_are_hashed_as_spark_hashes_them(spark):
+    values = [*range(500), *(2**bits - 1 for bits in range(10, 32))]
+    rows = spark.createDataFrame([(value,) for value in values], "value int")
+
+    hashed = [row[0] for row in rows.select(F.hash("value")).collect()]
+
+    assert hashed == [hash_int(value) for value in values]
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 8])
