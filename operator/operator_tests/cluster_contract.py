@@ -98,6 +98,23 @@ async def deletion_means_one_uid(kube: KubeApi, namespace: str) -> None:
     await kube.delete(key, namespace, uid=made["metadata"]["uid"])
 
 
+async def a_replacement_needs_the_version_that_was_read(kube: KubeApi, namespace: str) -> None:
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l", "namespace": namespace},
+        "spec": {"holderIdentity": "one", "leaseTransitions": 0},
+    }
+    made = await kube.create(lease)
+    metadata = {**lease["metadata"], "resourceVersion": made["metadata"]["resourceVersion"]}
+    other = {**lease, "metadata": metadata, "spec": {"holderIdentity": "two"}}
+    assert "two" == (await kube.replace(other))["spec"]["holderIdentity"]
+    with pytest.raises(ConflictError):
+        await kube.replace(other)
+    with pytest.raises(MissingError):
+        await kube.replace({**other, "metadata": {**metadata, "name": "nobody"}})
+
+
 async def a_status_is_written_on_the_version_that_was_read(kube: KubeApi, namespace: str) -> None:
     await kube.create(stream_job(namespace))
     read = await kube.get(Kind.STREAM_JOB, namespace, "payments")
@@ -135,6 +152,7 @@ CONTRACT = [
     lists_select_by_label_and_say_their_kind,
     applying_twice_is_one_object,
     deletion_means_one_uid,
+    a_replacement_needs_the_version_that_was_read,
     a_status_is_written_on_the_version_that_was_read,
     a_finalizer_holds_and_its_removal_lets_go,
 ]

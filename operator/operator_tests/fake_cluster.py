@@ -138,6 +138,13 @@ class FakeCluster:
         done()
         return made
 
+    async def replace(self, manifest: Any) -> dict[str, Any]:
+        done = self._request(f"replace {Kind.of(manifest).kind}")
+        live = self._live_at_version(manifest)
+        made = self._store(self._key(manifest), {**live, **copy.deepcopy(dict(manifest))})
+        done()
+        return made
+
     async def replace_status(self, manifest: Any) -> dict[str, Any]:
         done = self._request("status")
         live = self._live_at_version(manifest)

@@ -55,6 +55,28 @@ def test_the_operators_pod_is_confined():
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
 
 
+def test_several_operators_elect_one_with_a_right_to_one_lease():
+    made = build_install(replicas=2)
+    (role,) = [d for d in made if d["kind"] == "Role"]
+    assert ("headrace-system", "headrace-operator-election") == (
+        role["metadata"]["namespace"],
+        role["metadata"]["name"],
+    )
+    verbs = {verb: rule.get("resourceNames") for rule in role["rules"] for verb in rule["verbs"]}
+    lease = ["headrace-operator"]
+    assert {"create": None, "get": lease, "update": lease} == verbs
+    spec = by_kind(made)["Deployment"]["spec"]
+    assert (2, "RollingUpdate") == (spec["replicas"], spec["strategy"]["type"])
+    (container,) = spec["template"]["spec"]["containers"]
+    assert "--election-namespace=headrace-system" in container["args"]
+
+
+def test_a_single_operator_needs_no_election():
+    made = build_install()
+    assert "Role" not in [d["kind"] for d in made]
+    assert "election" not in str(made)
+
+
 def test_the_command_prints_manifests_for_kubectl():
     result = CliRunner().invoke(app, ["manifests", "--image", "registry.local/op:9"])
     assert result.exit_code == 0

@@ -79,7 +79,14 @@ def node(plane: ControlPlane, namespace: str, job_server: JobServer) -> Iterator
 class OperatorProcess:
     """The operator as a process that can be killed."""
 
-    def __init__(self, kubeconfig: Path, driver_port: int, log: Path, *options: str) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        driver_port: int,
+        log: Path,
+        *options: str,
+        name: str = "operator",
+    ) -> None:
         self._command = [
             sys.executable,
             "-m",
@@ -93,7 +100,7 @@ class OperatorProcess:
             "--health-port=0",
             "--metrics-port=0",
         ]
-        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "POD_NAME": name}
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -121,16 +128,17 @@ class OperatorProcess:
 @pytest.fixture
 def make_operator(
     operator_kubeconfig: Path, namespace: str, job_server: JobServer, tmp_path: Path
-) -> Iterator[Callable[[], OperatorProcess]]:
+) -> Iterator[Callable[..., OperatorProcess]]:
     """Makes operator processes that are not started yet."""
     made: list[OperatorProcess] = []
 
-    def make() -> OperatorProcess:
-        log = tmp_path / f"operator-{len(made)}.log"
-        made.append(
-            OperatorProcess(operator_kubeconfig, job_server.port, log, f"--namespace={namespace}")
+    def make(*options: str) -> OperatorProcess:
+        log, scope = tmp_path / f"operator-{len(made)}.log", f"--namespace={namespace}"
+        process = OperatorProcess(
+            operator_kubeconfig, job_server.port, log, scope, *options, name=f"o{len(made)}"
         )
-        return made[-1]
+        made.append(process)
+        return process
 
     yield make
     for process in made:
@@ -139,7 +147,7 @@ def make_operator(
 
 
 @pytest.fixture
-def operator(make_operator: Callable[[], OperatorProcess]) -> OperatorProcess:
+def operator(make_operator: Callable[..., OperatorProcess]) -> OperatorProcess:
     """A running operator."""
     process = make_operator()
     process.start()

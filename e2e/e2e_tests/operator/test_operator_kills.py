@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from e2e_tests.operator.conftest import eventually
+from e2e_tests.operator.conftest import OPERATOR_NAMESPACE, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kill]
 
@@ -83,6 +83,33 @@ def test_a_restarted_operator_adopts_a_running_job_without_touching_it(job, node
     eventually(lambda: b"operator is ready" in operator.log.read_bytes(), 30)
     time.sleep(3)
     assert before == (job.get()["metadata"]["resourceVersion"], job.driver()["metadata"]["uid"])
+
+
+def test_a_killed_leader_is_followed_within_twenty_seconds(job, node, make_operator):
+    options = f"--election-namespace={OPERATOR_NAMESPACE}"
+    first, second = make_operator(options), make_operator(options)
+    first.start()
+    eventually(lambda: b"leads=True" in first.log.read_bytes(), 30)
+    second.start()
+    eventually(lambda: b"operator is ready" in second.log.read_bytes(), 30)
+    job.apply()
+    job.wait_for_condition("Ready")
+    assert b"DriverCreated" not in second.log.read_bytes()
+    first.kill()
+    killed_s = time.monotonic()
+    job.apply(image="registry.local/job:2")
+    eventually(lambda: len(node.drivers_seen) == 2, 40)
+    assert time.monotonic() - killed_s < 20
+    job.wait_for_state("Running")
+    second.stop()
+    first.start()
+    started_s = time.monotonic()
+    eventually(lambda: first.log.read_bytes().count(b"leads=True") == 2, 30)
+    assert time.monotonic() - started_s < 12, "a leader that is stopped gives its lease back"
+    assert 1 == node.most_at_once
+    assert 2 == len(node.drivers_seen)
+    lease = job.plane.get("-n", OPERATOR_NAMESPACE, "lease", "headrace-operator")
+    assert 2 == lease["spec"]["leaseTransitions"]
 
 
 def test_two_operators_at_once_make_one_driver(job, node, operator, make_operator):

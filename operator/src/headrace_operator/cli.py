@@ -57,6 +57,9 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     deletion_timeout: Annotated[
         float, typer.Option(min=1, help="Seconds after which a deleted job is removed by force.")
     ] = 120.0,
+    election_namespace: Annotated[
+        str, typer.Option(help="Elect one of several operators by a Lease in this namespace.")
+    ] = "",
     driver_port: Annotated[
         int, typer.Option(hidden=True, help="Port of every driver's REST API.")
     ] = REST_PORT,
@@ -72,6 +75,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         resync_interval_s=resync_interval,
         calm_resync_interval_s=resync_interval * CALM_RESYNC_FACTOR,
         deletion_timeout_s=deletion_timeout,
+        election_namespace=election_namespace,
         driver_port=driver_port,
         health_port=health_port,
         metrics_port=metrics_port,
@@ -105,6 +109,9 @@ def manifests(
     ] = DEFAULT_NAMESPACE,
     namespace: Namespaces = None,
     pull_policy: Annotated[str, typer.Option(help="imagePullPolicy.")] = "IfNotPresent",
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Operators; one of them acts, the others stand by.")
+    ] = 2,
 ) -> None:
     """Print namespace, accounts, roles and Deployment of the operator, for kubectl apply."""
     documents = build_install(
@@ -112,6 +119,7 @@ def manifests(
         install_namespace=install_namespace,
         namespaces=tuple(namespace or ()),
         pull_policy=pull_policy,
+        replicas=replicas,
     )
     sys.stdout.write(yaml.safe_dump_all([dict(d) for d in documents], sort_keys=False))
 

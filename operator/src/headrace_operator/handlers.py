@@ -20,6 +20,7 @@ from headrace.api.names import GROUP, LABEL_JOB, VERSION
 from headrace_operator.clock import SystemClock
 from headrace_operator.kube.api import Kind, Manifest
 from headrace_operator.kube.client import KubeClient, connect
+from headrace_operator.lead.elector import LeaderElector
 from headrace_operator.metrics import Metrics
 from headrace_operator.observe.driver import HttpDriverClient
 from headrace_operator.reconcile.actor import Tools
@@ -90,6 +91,8 @@ class Glue:
         self._supervisor: Supervisor | None = None
         self._kube: KubeClient | None = None
         self._driver_client: HttpDriverClient | None = None
+        self._elector: LeaderElector | None = None
+        self._election: asyncio.Task[None] | None = None
 
     def registry(self) -> kopf.OperatorRegistry:
         """Return the handlers for `kopf.run`."""
@@ -128,7 +131,14 @@ class Glue:
             metrics=self._metrics,
             turnstile=asyncio.Semaphore(self._settings.concurrent_turns),
         )
-        self._supervisor = Supervisor(tools)
+        self._supervisor = Supervisor(tools, acts=not self._settings.election_namespace)
+        if self._settings.election_namespace:
+            self._elector = LeaderElector(
+                self._kube, tools.clock, instance, self._settings.election_namespace
+            )
+            self._election = asyncio.create_task(
+                self._elector.run(self._supervisor.lead), name="election"
+            )
         if self._settings.metrics_port:
             disable_created_metrics()  # type: ignore[no-untyped-call] # library is untyped
             start_http_server(self._settings.metrics_port, registry=self._metrics.registry)
@@ -137,8 +147,13 @@ class Glue:
 
     async def stop(self, **_: object) -> None:
         """End the actors and close the connections."""
+        if self._election is not None:
+            self._election.cancel()
+            await asyncio.gather(self._election, return_exceptions=True)
         if self._supervisor is not None:
             await self._supervisor.stop()
+        if self._elector is not None:
+            await self._elector.give_back()
         if self._driver_client is not None:
             await self._driver_client.close()
         if self._kube is not None:

@@ -65,6 +65,11 @@ class Metrics:
             registry=self.registry,
             buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15),
         )
+        self.leads = Gauge(
+            "headrace_operator_leads",
+            "1 while this process acts, 0 while another one does.",
+            registry=self.registry,
+        )
         self.jobs = Gauge(
             "headrace_operator_jobs", "Jobs by lifecycle state.", ["state"], registry=self.registry
         )

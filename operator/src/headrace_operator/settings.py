@@ -39,6 +39,8 @@ class Settings:
     """A pod that waits for its volumes longer than this has its events read for the cause."""
     retry_interval_s: float = 5.0
     """Pause after the API server refused an action."""
+    election_namespace: str = ""
+    """Several operators elect one that acts, by a Lease in this namespace; empty = no election."""
     driver_port: int = REST_PORT
     """Port of every driver's REST API."""
     health_port: int = 8080

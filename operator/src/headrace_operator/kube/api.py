@@ -28,6 +28,7 @@ class Kind(enum.Enum):
     EVENT = ("v1", "Event", "events")
     ROLE = ("rbac.authorization.k8s.io/v1", "Role", "roles")
     ROLE_BINDING = ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+    LEASE = ("coordination.k8s.io/v1", "Lease", "leases")
     PERSISTENT_VOLUME_CLAIM = ("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 
     def __init__(self, api_version: str, kind: str, plural: str) -> None:
@@ -121,6 +122,15 @@ class KubeApi(Protocol):
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Create or correct the object by server-side apply; fields of others stay."""
+        ...
+
+    async def replace(self, manifest: Manifest) -> Manifest:
+        """Replace the object that has the version in ``manifest``.
+
+        Raises:
+            ConflictError: it changed since.
+            MissingError: it is gone.
+        """
         ...
 
     async def replace_status(self, manifest: Manifest) -> Manifest:

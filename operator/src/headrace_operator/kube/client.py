@@ -129,6 +129,12 @@ class KubeClient:
         path = _path(key.kind, namespace, key.name)
         return await self._call("PATCH", path, query, manifest, _APPLY)
 
+    async def replace(self, manifest: Manifest) -> Manifest:
+        """Replace the object that has the version in ``manifest``."""
+        key, namespace = _identify(manifest)
+        path = _path(key.kind, namespace, key.name)
+        return await self._call("PUT", path, {"fieldManager": MANAGER}, manifest)
+
     async def replace_status(self, manifest: Manifest) -> Manifest:
         """Replace ``status`` of the object as it was read."""
         key, namespace = _identify(manifest)

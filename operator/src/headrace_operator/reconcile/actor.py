@@ -108,6 +108,11 @@ class JobActor:
             self._sightings[pod.uid] = (self._tools.clock.now(), pod.problem)
         self.notice(manifest, Scope.PODS, is_gone=is_gone)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something was noticed that no turn has looked at."""
+        return self._wake.is_set()
+
     async def run(self) -> None:
         """Take turns until the job is gone."""
         while True:

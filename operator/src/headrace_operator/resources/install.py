@@ -16,6 +16,7 @@ from headrace.api.names import (
     MANAGER,
 )
 from headrace_operator.kube.api import Manifest
+from headrace_operator.lead.lease import LEASE_NAME
 from headrace_operator.resources.access import DRIVER_RULES
 from headrace_operator.resources.security import (
     container_security_context,
@@ -28,6 +29,7 @@ DEFAULT_NAMESPACE: Final = "headrace-system"
 
 _LABELS: Final = {LABEL_APP_NAME: APP_NAME, LABEL_APP_COMPONENT: "operator"}
 _RBAC: Final = "rbac.authorization.k8s.io"
+_COORDINATION: Final = "coordination.k8s.io"
 
 JOB_RULES: Final[list[dict[str, list[str]]]] = [
     {"apiGroups": [GROUP], "resources": ["streamjobs"], "verbs": ["get", "list", "patch", "watch"]},
@@ -49,6 +51,18 @@ JOB_RULES: Final[list[dict[str, list[str]]]] = [
 ]
 """What reconciling jobs takes, in each namespace that is served."""
 
+ELECTION_RULES: Final[list[dict[str, list[str]]]] = [
+    # A name cannot restrict a creation.
+    {"apiGroups": [_COORDINATION], "resources": ["leases"], "verbs": ["create"]},
+    {
+        "apiGroups": [_COORDINATION],
+        "resources": ["leases"],
+        "resourceNames": [LEASE_NAME],
+        "verbs": ["get", "update"],
+    },
+]
+"""What standing for election takes, in the operator's own namespace."""
+
 CLUSTER_RULES: Final[list[dict[str, list[str]]]] = [
     {
         "apiGroups": ["apiextensions.k8s.io"],
@@ -66,6 +80,7 @@ def build_install(
     install_namespace: str = DEFAULT_NAMESPACE,
     namespaces: tuple[str, ...] = (),
     pull_policy: str = "IfNotPresent",
+    replicas: int = 1,
 ) -> tuple[Manifest, ...]:
     """Return everything that installs the operator, without the CRDs.
 
@@ -74,7 +89,9 @@ def build_install(
         install_namespace: where it lives.
         namespaces: namespaces to serve by Roles alone; none = the whole cluster.
         pull_policy: of the image.
+        replicas: operators; with more than one, one is elected and the others stand by.
     """
+    elects = replicas > 1
     return (
         {
             "apiVersion": "v1",
@@ -87,7 +104,8 @@ def build_install(
             "metadata": _metadata(install_namespace),
         },
         *_access(install_namespace, namespaces),
-        _deployment(image, install_namespace, namespaces, pull_policy),
+        *(_election(install_namespace) if elects else ()),
+        _deployment(image, install_namespace, namespaces, pull_policy, replicas),
         _metrics_service(install_namespace),
     )
 
@@ -110,34 +128,50 @@ def _access(install_namespace: str, namespaces: tuple[str, ...]) -> list[Manifes
     ]
 
 
+def _election(install_namespace: str) -> list[Manifest]:
+    """Return the right to stand for election: one Lease, by its name."""
+    return _role_and_binding(
+        "Role", install_namespace, ELECTION_RULES, install_namespace, name=f"{MANAGER}-election"
+    )
+
+
 def _role_and_binding(
     kind: str,
     namespace: str | None,
     rules: list[dict[str, list[str]]],
     install_namespace: str,
+    *,
+    name: str = MANAGER,
 ) -> list[Manifest]:
+    metadata = {**_metadata(namespace), "name": name}
     subject = {"kind": "ServiceAccount", "name": MANAGER, "namespace": install_namespace}
     return [
         {
             "apiVersion": f"{_RBAC}/v1",
             "kind": kind,
-            "metadata": _metadata(namespace),
+            "metadata": metadata,
             "rules": rules,
         },
         {
             "apiVersion": f"{_RBAC}/v1",
             "kind": f"{kind}Binding",
-            "metadata": _metadata(namespace),
-            "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": MANAGER},
+            "metadata": metadata,
+            "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": name},
             "subjects": [subject],
         },
     ]
 
 
 def _deployment(
-    image: str, install_namespace: str, namespaces: tuple[str, ...], pull_policy: str
+    image: str,
+    install_namespace: str,
+    namespaces: tuple[str, ...],
+    pull_policy: str,
+    replicas: int,
 ) -> Manifest:
     options = [f"--namespace={namespace}" for namespace in namespaces] or ["--all-namespaces"]
+    if replicas > 1:
+        options.append(f"--election-namespace={install_namespace}")
     settings = Settings()
     container: dict[str, object] = {
         "name": "operator",
@@ -174,9 +208,9 @@ def _deployment(
         "kind": "Deployment",
         "metadata": _metadata(install_namespace),
         "spec": {
-            "replicas": 1,
-            # Two could do no harm, only the same work twice.
-            "strategy": {"type": "Recreate"},
+            "replicas": replicas,
+            # Two at once do no harm; without an election they would do the same work twice.
+            "strategy": {"type": "RollingUpdate" if replicas > 1 else "Recreate"},
             "selector": {"matchLabels": dict(_LABELS)},
             "template": {
                 "metadata": {"labels": dict(_LABELS)},
