@@ -91,11 +91,11 @@ async def applying_twice_is_one_object(kube: KubeApi, namespace: str) -> None:
 async def deletion_means_one_uid(kube: KubeApi, namespace: str) -> None:
     made = await kube.create(config_map(namespace))
     key = ObjectKey(Kind.CONFIG_MAP, "c")
-    await kube.delete(key, namespace, uid="11111111-2222-3333-4444-555555555555")
+    assert await kube.delete(key, namespace, uid="11111111-2222-3333-4444-555555555555")
     assert await kube.get(Kind.CONFIG_MAP, namespace, "c") is not None
-    await kube.delete(key, namespace, uid=made["metadata"]["uid"])
+    assert await kube.delete(key, namespace, uid=made["metadata"]["uid"])
     assert await kube.get(Kind.CONFIG_MAP, namespace, "c") is None
-    await kube.delete(key, namespace, uid=made["metadata"]["uid"])
+    assert await kube.delete(key, namespace, uid=made["metadata"]["uid"])
 
 
 async def a_replacement_needs_the_version_that_was_read(kube: KubeApi, namespace: str) -> None:
@@ -135,7 +135,7 @@ async def a_finalizer_holds_and_its_removal_lets_go(kube: KubeApi, namespace: st
     with pytest.raises(ConflictError):
         await kube.replace_finalizers(read, [])
     key = ObjectKey(Kind.STREAM_JOB, "payments")
-    await kube.delete(key, namespace, uid=held["metadata"]["uid"])
+    assert not await kube.delete(key, namespace, uid=held["metadata"]["uid"])
     dying = await kube.get(Kind.STREAM_JOB, namespace, "payments")
     assert dying is not None
     assert "deletionTimestamp" in dying["metadata"]

@@ -165,12 +165,14 @@ class FakeCluster:
 
     async def delete(
         self, key: ObjectKey, namespace: str, *, uid: str, grace_s: int | None = None
-    ) -> None:
+    ) -> bool:
         done = self._request(f"delete {key.kind.kind}")
         live = self.objects.get((key.kind, namespace, key.name))
         if live is not None and live["metadata"]["uid"] == uid:
             self.delete_object(key.kind, namespace, key.name, grace_s=grace_s)
         done()
+        left = self.objects.get((key.kind, namespace, key.name))
+        return left is None or left["metadata"]["uid"] != uid
 
     # The world around the operator
 

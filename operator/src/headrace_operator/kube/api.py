@@ -152,6 +152,10 @@ class KubeApi(Protocol):
 
     async def delete(
         self, key: ObjectKey, namespace: str, *, uid: str, grace_s: int | None = None
-    ) -> None:
-        """Ask for the deletion of this very object; nothing happens when it is gone or another."""
+    ) -> bool:
+        """Ask for the deletion of this very object; nothing happens when it is gone or another.
+
+        Returns:
+            whether it is gone now; a pod takes its time, and so does what has finalizers.
+        """
         ...

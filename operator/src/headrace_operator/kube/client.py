@@ -157,8 +157,8 @@ class KubeClient:
 
     async def delete(
         self, key: ObjectKey, namespace: str, *, uid: str, grace_s: int | None = None
-    ) -> None:
-        """Ask for the deletion of this very object; nothing happens when it is gone or another."""
+    ) -> bool:
+        """Ask for the deletion of this very object; return whether it is gone now."""
         body: dict[str, object] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -168,9 +168,13 @@ class KubeClient:
         if grace_s is not None:
             body["gracePeriodSeconds"] = grace_s
         try:
-            await self._call("DELETE", _path(key.kind, namespace, key.name), body=body)
+            left = await self._call("DELETE", _path(key.kind, namespace, key.name), body=body)
         except (MissingError, ConflictError):
-            return  # gone, or a newer object of that name: this one does not exist any more
+            return True  # or there is a newer object of that name: this one does not exist any more
+        if left.get("kind") == "Status":
+            return True
+        metadata = cast("Mapping[str, object]", left.get("metadata") or {})
+        return "deletionTimestamp" not in metadata
 
     async def _call(
         self,

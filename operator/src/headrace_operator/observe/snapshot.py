@@ -80,6 +80,23 @@ class Snapshot:
         """Return whether this very version is in the snapshot already."""
         return (uid_of(manifest), version_of(manifest)) in self.versions
 
+    def contains(self, manifest: Manifest) -> bool:
+        """Return whether the object is in the snapshot, in whatever version."""
+        uid = uid_of(manifest)
+        return any(uid == known for known, _ in self.versions)
+
+    def without(self, key: ObjectKey, uid: str) -> Snapshot:
+        """Return the snapshot after an object was seen to be gone."""
+        kept = {other: live for other, live in self.objects.items() if other != key}
+        return replace(
+            self,
+            driver=None if self.driver is not None and self.driver.uid == uid else self.driver,
+            executors=tuple(pod for pod in self.executors if pod.uid != uid),
+            objects=kept,
+            token_uid=None if uid == self.token_uid else self.token_uid,
+            versions=frozenset(pair for pair in self.versions if pair[0] != uid),
+        )
+
     def with_job(self, manifest: Manifest) -> Snapshot:
         """Return the snapshot with the StreamJob as it is after our own write."""
         return replace(

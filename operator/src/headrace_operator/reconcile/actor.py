@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 _HASTE_S: Final = 0.1
 _HASTE_S_MAX: Final = 10.0
 """Turns that act follow each other quickly at first, ever slower if they do not come to rest."""
+NOTICES_S: Final = 0.1
+"""Changes come in bursts, as when a pod starts; those of a burst are looked at together."""
 RESYNC_SPREAD: Final = 0.3
 """Part of the resync interval over which the jobs are spread."""
 SIGHTING_S: Final = 60.0
@@ -97,9 +99,13 @@ class JobActor:
 
     def notice(self, manifest: Manifest, scope: Scope, *, is_gone: bool) -> None:
         """Something of the job changed, unless it is known already: our own writes are no news."""
-        if is_gone or self._snapshot is None or not self._snapshot.knows(manifest):
-            self._stale |= {scope}
-            self._wake.set()
+        snapshot = self._snapshot
+        if snapshot is not None and not is_gone and snapshot.knows(manifest):
+            return
+        if snapshot is not None and is_gone and not snapshot.contains(manifest):
+            return
+        self._stale |= {scope}
+        self._wake.set()
 
     def notice_executor(self, manifest: Manifest, *, is_gone: bool) -> None:
         """An executor pod changed; its trouble is kept, since Spark removes pods that failed."""
@@ -124,6 +130,7 @@ class JobActor:
                 await asyncio.wait_for(self._wake.wait(), pause_s)
             except TimeoutError:
                 continue
+            await asyncio.sleep(NOTICES_S)
 
     async def _guarded_turn(self) -> float | None:
         """One turn; whatever goes wrong in it concerns this job alone and is tried again."""

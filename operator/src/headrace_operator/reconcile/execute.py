@@ -140,7 +140,8 @@ class Executor:
             case RemoveFinalizer():
                 return await self._remove_finalizer(snapshot), frozenset({Scope.JOB})
             case DeleteObject(key=key, uid=uid, grace_s=grace_s):
-                await self._kube.delete(key, job.namespace, uid=uid, grace_s=grace_s)
+                if await self._kube.delete(key, job.namespace, uid=uid, grace_s=grace_s):
+                    return snapshot.without(key, uid), frozenset()
                 scope = Scope.PODS if key.kind is Kind.POD else Scope.OBJECTS
                 return snapshot, frozenset({scope})
             case ApplyObject(manifest=desired):
