@@ -1,0 +1,1 @@
+"""Stored state of every released format, which every later version must restore."""
