@@ -127,6 +127,18 @@ async def a_status_is_written_on_the_version_that_was_read(kube: KubeApi, namesp
     assert written["metadata"]["generation"] == read["metadata"]["generation"]
 
 
+async def annotations_are_added_to_those_of_others(kube: KubeApi, namespace: str) -> None:
+    job = stream_job(namespace)
+    job["metadata"]["annotations"] = {"team": "cards"}
+    made = await kube.create(job)
+    key = ObjectKey(Kind.STREAM_JOB, "payments")
+    changed = await kube.annotate(key, namespace, {"a/b": "1"})
+    assert {"team": "cards", "a/b": "1"} == changed["metadata"]["annotations"]
+    assert made["metadata"]["generation"] == changed["metadata"]["generation"]
+    with pytest.raises(MissingError):
+        await kube.annotate(ObjectKey(Kind.STREAM_JOB, "nobody"), namespace, {"a/b": "1"})
+
+
 async def a_finalizer_holds_and_its_removal_lets_go(kube: KubeApi, namespace: str) -> None:
     await kube.create(stream_job(namespace))
     read = await kube.get(Kind.STREAM_JOB, namespace, "payments")
@@ -154,5 +166,6 @@ CONTRACT = [
     deletion_means_one_uid,
     a_replacement_needs_the_version_that_was_read,
     a_status_is_written_on_the_version_that_was_read,
+    annotations_are_added_to_those_of_others,
     a_finalizer_holds_and_its_removal_lets_go,
 ]

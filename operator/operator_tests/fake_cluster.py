@@ -163,6 +163,16 @@ class FakeCluster:
         done()
         return copy.deepcopy(live)
 
+    async def annotate(self, key: ObjectKey, namespace: str, annotations: Any) -> dict[str, Any]:
+        done = self._request(f"annotate {key.kind.kind}")
+        live = self.objects.get((key.kind, namespace, key.name))
+        if live is None:
+            raise MissingError(f"gone; name={key.name}", status=404, reason="NotFound")
+        live["metadata"].setdefault("annotations", {}).update(annotations)
+        live["metadata"]["resourceVersion"] = str(next(self._versions))
+        done()
+        return copy.deepcopy(live)
+
     async def delete(
         self, key: ObjectKey, namespace: str, *, uid: str, grace_s: int | None = None
     ) -> bool:

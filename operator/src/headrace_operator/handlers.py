@@ -11,12 +11,15 @@ import functools
 import logging
 import os
 import secrets
+import signal
+from collections.abc import Coroutine
 from typing import cast
 
 import kopf
 from prometheus_client import disable_created_metrics, start_http_server
 
 from headrace.api.names import GROUP, LABEL_JOB, VERSION
+from headrace_operator.canary import Canaries, UnhealthyError
 from headrace_operator.clock import SystemClock
 from headrace_operator.kube.api import Kind, Manifest
 from headrace_operator.kube.client import KubeClient, connect
@@ -92,7 +95,8 @@ class Glue:
         self._kube: KubeClient | None = None
         self._driver_client: HttpDriverClient | None = None
         self._elector: LeaderElector | None = None
-        self._election: asyncio.Task[None] | None = None
+        self._canaries: Canaries | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def registry(self) -> kopf.OperatorRegistry:
         """Return the handlers for `kopf.run`."""
@@ -100,6 +104,7 @@ class Glue:
         kopf.on.login(registry=registry)(kopf.login_via_client)
         kopf.on.startup(registry=registry)(self.start)
         kopf.on.cleanup(registry=registry)(self.stop)
+        kopf.on.probe(id="work", registry=registry)(self.probe)
         kopf.on.event(GROUP, VERSION, Kind.STREAM_JOB.plural, registry=registry)(self.notice_job)
         for kind in WATCHED_KINDS:
             kopf.on.event(*_resource(kind), registry=registry)(self.notice_object)
@@ -136,20 +141,35 @@ class Glue:
             self._elector = LeaderElector(
                 self._kube, tools.clock, instance, self._settings.election_namespace
             )
-            self._election = asyncio.create_task(
-                self._elector.run(self._supervisor.lead), name="election"
-            )
+            self._run(self._elector.run(self._supervisor.lead), "election")
+        self._canaries = Canaries(self._kube, tools.clock, self._supervisor)
+        self._run(self._canaries.run(), "canaries")
         if self._settings.metrics_port:
             disable_created_metrics()  # type: ignore[no-untyped-call] # library is untyped
             start_http_server(self._settings.metrics_port, registry=self._metrics.registry)
         served = ",".join(self._settings.namespaces) or "all"
         logger.info("operator is ready: namespaces=%s instance=%s", served, instance)
 
+    def _run(self, work: Coroutine[None, None, None], name: str) -> None:
+        """Run a loop beside the handlers; if it ends, the process does, and is started again."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_end_with)
+        self._tasks.append(task)
+
+    async def probe(self, **_: object) -> str:
+        """Answer the liveness probe."""
+        if self._canaries is not None:
+            try:
+                self._canaries.check()
+            except UnhealthyError as error:
+                raise kopf.PermanentError(str(error)) from error
+        return "ok"
+
     async def stop(self, **_: object) -> None:
         """End the actors and close the connections."""
-        if self._election is not None:
-            self._election.cancel()
-            await asyncio.gather(self._election, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._supervisor is not None:
             await self._supervisor.stop()
         if self._elector is not None:
@@ -177,6 +197,14 @@ class Glue:
             labels, gone = body.metadata.labels, event["type"] == _DELETED
             manifest = cast("Manifest", event["object"])
             self._supervisor.notice_object(namespace, labels, manifest, is_gone=gone)
+
+
+def _end_with(task: asyncio.Task[None]) -> None:
+    """A loop that failed would leave the process alive and idle."""
+    if task.cancelled() or task.exception() is None:
+        return
+    logger.critical("ended: task=%s", task.get_name(), exc_info=task.exception())
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _resource(kind: Kind) -> tuple[str, str, str]:

@@ -150,6 +150,16 @@ class KubeApi(Protocol):
         """
         ...
 
+    async def annotate(
+        self, key: ObjectKey, namespace: str, annotations: Mapping[str, str]
+    ) -> Manifest:
+        """Set annotations of an object.
+
+        Raises:
+            MissingError: it is gone.
+        """
+        ...
+
     async def delete(
         self, key: ObjectKey, namespace: str, *, uid: str, grace_s: int | None = None
     ) -> bool:

@@ -155,6 +155,14 @@ class KubeClient:
         path = _path(key.kind, namespace, key.name)
         return await self._call("PATCH", path, {"fieldManager": MANAGER}, patch, _MERGE)
 
+    async def annotate(
+        self, key: ObjectKey, namespace: str, annotations: Mapping[str, str]
+    ) -> Manifest:
+        """Set annotations of an object."""
+        patch: Manifest = {"metadata": {"annotations": dict(annotations)}}
+        path = _path(key.kind, namespace, key.name)
+        return await self._call("PATCH", path, {"fieldManager": MANAGER}, patch, _MERGE)
+
     async def delete(
         self, key: ObjectKey, namespace: str, *, uid: str, grace_s: int | None = None
     ) -> bool:

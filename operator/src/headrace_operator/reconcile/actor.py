@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from headrace.api.names import CONTAINER_EXECUTOR
+from headrace.api.names import ANNOTATION_CANARY, CONTAINER_EXECUTOR
 from headrace.api.v1alpha1 import LifecycleState, StreamJobStatus
 from headrace_operator.clock import Clock
 from headrace_operator.kube.api import ClusterError, ConflictError, KubeApi, Manifest
@@ -96,6 +96,10 @@ class JobActor:
         self._haste = 0
         self._troubles = 0
         self.lifecycle = LifecycleState.CREATED
+        self.canary_answer = ""
+        """Value of the canary annotation that the last turn saw."""
+        self.turn_started_s: float | None = None
+        """When the turn began that is going on now; monotonic."""
 
     def notice(self, manifest: Manifest, scope: Scope, *, is_gone: bool) -> None:
         """Something of the job changed, unless it is known already: our own writes are no news."""
@@ -123,7 +127,9 @@ class JobActor:
         """Take turns until the job is gone."""
         while True:
             self._wake.clear()
+            self.turn_started_s = self._tools.clock.monotonic_s()
             pause_s = await self._guarded_turn()
+            self.turn_started_s = None
             if pause_s is None:
                 return
             try:
@@ -179,7 +185,9 @@ class JobActor:
         decision = decide(facts, self._tools.settings)
         self._resync_after_s = decision.resync_after_s * self._haste_of_resync
         self.lifecycle = decision.status.lifecycle_state
-        return await self._carry_out(facts, self._snapshot, decision)
+        pause_s = await self._carry_out(facts, self._snapshot, decision)
+        self.canary_answer = facts.job.annotations.get(ANNOTATION_CANARY, "")
+        return pause_s
 
     async def _observe(self) -> Facts | None:
         now = self._tools.clock.now()

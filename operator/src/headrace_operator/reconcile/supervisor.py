@@ -6,12 +6,15 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from headrace.api.names import LABEL_JOB, LABEL_ROLE, ROLE_EXECUTOR
+from headrace.api.names import LABEL_CANARY, LABEL_JOB, LABEL_ROLE, ROLE_EXECUTOR
 from headrace_operator.kube.api import Kind, Manifest
 from headrace_operator.observe.snapshot import Scope
 from headrace_operator.reconcile.actor import JobActor, Tools
 
 logger = logging.getLogger(__name__)
+
+JobKey = tuple[str, str]
+"""Namespace and name of a StreamJob."""
 
 
 class Supervisor:
@@ -24,26 +27,26 @@ class Supervisor:
 
     def __init__(self, tools: Tools, *, acts: bool = True) -> None:
         self._tools = tools
-        self._acts = acts
-        self._known: set[tuple[str, str]] = set()
-        self._actors: dict[tuple[str, str], JobActor] = {}
-        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self.acts = acts
+        self._known: set[JobKey] = set()
+        self._canaries: set[JobKey] = set()
+        self._actors: dict[JobKey, JobActor] = {}
+        self._tasks: dict[JobKey, asyncio.Task[None]] = {}
         tools.metrics.leads.set(acts)
 
     def notice_job(self, namespace: str, name: str, manifest: Manifest, *, is_gone: bool) -> None:
         """A StreamJob appeared, changed or went."""
         key = (namespace, name)
-        if is_gone:
-            self._known.discard(key)
-        else:
-            self._known.add(key)
+        (self._known.discard if is_gone else self._known.add)(key)
+        is_canary = not is_gone and _is_canary(manifest)
+        (self._canaries.add if is_canary else self._canaries.discard)(key)
         actor = self._actors.get(key)
         if actor is not None:
             actor.notice(manifest, Scope.JOB, is_gone=is_gone)
-        elif self._acts and not is_gone:
+        elif self.acts and not is_gone:
             self._start(key, manifest)
 
-    def _start(self, key: tuple[str, str], first_seen: Manifest | None) -> None:
+    def _start(self, key: JobKey, first_seen: Manifest | None) -> None:
         namespace, name = key
         actor = self._actors[key] = JobActor(namespace, name, self._tools, first_seen)
         task = asyncio.create_task(actor.run(), name=f"streamjob/{namespace}/{name}")
@@ -52,7 +55,7 @@ class Supervisor:
 
     async def lead(self, leads: bool) -> None:
         """Begin or cease to act."""
-        self._acts = leads
+        self.acts = leads
         self._tools.metrics.leads.set(leads)
         if not leads:
             await self.stop()
@@ -74,11 +77,11 @@ class Supervisor:
             scope = Scope.PODS if is_pod else Scope.OBJECTS
             actor.notice(manifest, scope, is_gone=is_gone)
 
-    def _forget(self, key: tuple[str, str], actor: JobActor, task: asyncio.Task[None]) -> None:
+    def _forget(self, key: JobKey, actor: JobActor, task: asyncio.Task[None]) -> None:
         if self._tasks.get(key) is not task:
             return
         del self._actors[key], self._tasks[key]
-        if actor.has_news and self._acts and not task.cancelled():
+        if actor.has_news and self.acts and not task.cancelled():
             self._start(key, None)  # made again while its namesake's actor came to its end
         self.show()
 
@@ -86,9 +89,34 @@ class Supervisor:
         """Publish the jobs' states."""
         self._tools.metrics.show_jobs(actor.lifecycle for actor in self._actors.values())
 
+    def canaries(self) -> frozenset[JobKey]:
+        """Return the jobs that are there to prove that jobs are reconciled."""
+        return frozenset(self._canaries)
+
+    def answer_of(self, key: JobKey) -> str:
+        """Return what the last turn of a canary was asked, empty when there was none."""
+        actor = self._actors.get(key)
+        return actor.canary_answer if actor is not None else ""
+
+    def oldest_turn(self) -> tuple[JobKey, float] | None:
+        """Return the turn that has been going on for longest: its job, and since when it does."""
+        started = {
+            key: actor.turn_started_s
+            for key, actor in self._actors.items()
+            if actor.turn_started_s is not None
+        }
+        key = min(started, key=lambda each: started[each], default=None)
+        return None if key is None else (key, started[key])
+
     async def stop(self) -> None:
         """End all actors where they are; any of them can be continued by another process."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_canary(manifest: Manifest) -> bool:
+    metadata = manifest.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+    return isinstance(labels, Mapping) and labels.get(LABEL_CANARY) == "true"
