@@ -92,10 +92,10 @@ generate: setup ## Write the generated files.
 # ---- tests
 
 unit: setup ## Unit and property tests; ARGS="-k name" goes to pytest.
-	@$(PYTEST) -m "not integration and not kill and not e2e and not slow" $(ARGS)
+	@$(PYTEST) -n 2 -m "not integration and not kill and not e2e and not slow" $(ARGS)
 
 test: setup java prepare ## All tests, with Spark, Kafka, kills and a real Kubernetes (root, Linux).
-	@$(PYTEST) --ignore e2e/e2e_tests/jobs $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 # Whole jobs on the cluster; joins `test` once it has been shown to be stable.
 test-jobs: setup java prepare ## Jobs on the embedded cluster: changes by kubectl apply, bad input.

@@ -159,7 +159,7 @@ def test_lists_of_one_key_are_not_another_keys(make_bench) -> None:
         (PICKLED, lambda: {"a": [1]}, lambda value: value["a"].append(2)),
         (RowType(("a",), (LONG,)), lambda: (1,), lambda value: value),
     ],
-    ids=str,
+    ids=lambda value: "" if callable(value) else str(value),
 )
 def test_changing_an_element_in_place_changes_no_list(make_bench, declared, make, change) -> None:
     bench = make_bench()

@@ -274,7 +274,7 @@ def test_a_small_map_that_was_iterated_over_is_read_no_more(make_bench) -> None:
         (MapType(STRING, LONG), lambda: {"a": 1}, lambda value: value.update(b=2)),
         (PICKLED, lambda: {"a": [1]}, lambda value: value["a"].append(2)),
     ],
-    ids=str,
+    ids=lambda value: "" if callable(value) else str(value),
 )
 def test_changing_a_value_in_place_changes_no_entry(make_bench, declared, make, change) -> None:
     bench = make_bench()

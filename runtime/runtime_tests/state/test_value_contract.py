@@ -171,7 +171,7 @@ class Basket:
             lambda value: value[0].append(2),
         ),
     ],
-    ids=str,
+    ids=lambda value: "" if callable(value) else str(value),
 )
 @pytest.mark.parametrize("flushed", [False, True])
 def test_changing_an_object_in_place_changes_no_state(
