@@ -24,6 +24,7 @@ def come_through(seed: int, disk: Path) -> FaultyJob:
         job.run(60)
         job.faults = Faults()
         job.run(70)
+        job.check_savepoints()
     except BaseException as error:
         error.add_note(f"seed={seed}")
         raise
@@ -34,8 +35,10 @@ def come_through(seed: int, disk: Path) -> FaultyJob:
 @pytest.mark.parametrize("batch", range(2))
 def test_every_restore_is_what_was_checkpointed(tmp_path: Path, batch: int) -> None:
     jobs = [come_through(seed, tmp_path) for seed in range(batch * 20, batch * 20 + 20)]
-    assert sum(job.restores for job in jobs) > 60
+    assert sum(job.restores for job in jobs) > 30
     assert sum(job.failed_over_by_checkpoints for job in jobs) > 0
+    assert sum(len(job.savepoints) for job in jobs) > 30
+    assert sum(job.failed_savepoints for job in jobs) > 10
     assert all(job.coordinator.history.counts.completed for job in jobs)
 
 
