@@ -187,7 +187,6 @@ class Glue:
             gone = event["type"] == _DELETED
             manifest = cast("Manifest", event["object"])
             self._supervisor.notice_job(namespace, name, manifest, is_gone=gone)
-            self._supervisor.show()
 
     async def notice_object(
         self, body: kopf.Body, event: kopf.RawEvent, namespace: str | None, **_: object

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from headrace.api.v1alpha1 import LifecycleState
 
@@ -70,9 +72,6 @@ class Metrics:
             "1 while this process acts, 0 while another one does.",
             registry=self.registry,
         )
-        self.jobs = Gauge(
-            "headrace_operator_jobs", "Jobs by lifecycle state.", ["state"], registry=self.registry
-        )
 
     @contextmanager
     def request(self, method: str) -> Iterator[Outcome]:
@@ -84,8 +83,24 @@ class Metrics:
             self.request_seconds.labels(method).observe(time.perf_counter() - started_s)
             self.requests.labels(method, str(outcome.status)).inc()
 
-    def show_jobs(self, states: Iterable[LifecycleState]) -> None:
-        """Publish how many jobs are in each state."""
-        tally = Tally(states)
+    def count_jobs(self, states: Callable[[], Iterable[LifecycleState]]) -> None:
+        """Publish how many jobs are in each state.
+
+        Args:
+            states: of all jobs; asked when somebody reads the metrics, not with every change.
+        """
+        self.registry.register(_JobCount(states))
+
+
+class _JobCount(Collector):
+    def __init__(self, states: Callable[[], Iterable[LifecycleState]]) -> None:
+        self._states = states
+
+    def collect(self) -> Iterator[Metric]:
+        name, text = "headrace_operator_jobs", "Jobs by lifecycle state."
+        family = GaugeMetricFamily(name, text, labels=["state"])
+        # Read in the thread of the HTTP server, while jobs come and go.
+        tally = Tally(tuple(self._states()))
         for state in LifecycleState:
-            self.jobs.labels(state.value).set(tally[state])
+            family.add_metric([state.value], tally[state])
+        yield family

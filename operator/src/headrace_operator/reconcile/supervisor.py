@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from headrace.api.names import LABEL_CANARY, LABEL_JOB, LABEL_ROLE, ROLE_EXECUTOR
+from headrace.api.v1alpha1 import LifecycleState
 from headrace_operator.kube.api import Kind, Manifest
 from headrace_operator.observe.snapshot import Scope
 from headrace_operator.reconcile.actor import JobActor, Tools
@@ -33,6 +34,7 @@ class Supervisor:
         self._actors: dict[JobKey, JobActor] = {}
         self._tasks: dict[JobKey, asyncio.Task[None]] = {}
         tools.metrics.leads.set(acts)
+        tools.metrics.count_jobs(self._states)
 
     def notice_job(self, namespace: str, name: str, manifest: Manifest, *, is_gone: bool) -> None:
         """A StreamJob appeared, changed or went."""
@@ -83,11 +85,9 @@ class Supervisor:
         del self._actors[key], self._tasks[key]
         if actor.has_news and self.acts and not task.cancelled():
             self._start(key, None)  # made again while its namesake's actor came to its end
-        self.show()
 
-    def show(self) -> None:
-        """Publish the jobs' states."""
-        self._tools.metrics.show_jobs(actor.lifecycle for actor in self._actors.values())
+    def _states(self) -> list[LifecycleState]:
+        return [actor.lifecycle for actor in list(self._actors.values())]
 
     def canaries(self) -> frozenset[JobKey]:
         """Return the jobs that are there to prove that jobs are reconciled."""
