@@ -1,4 +1,6 @@
-"""Order of a whole run: cheap tests first, so that a mistake shows before a cluster is built.
+"""What holds for all tests: their order, and that no property is judged by the clock.
+
+Order of a whole run: cheap tests first, so that a mistake shows before a cluster is built.
 
 Within a tier, tests keep the order of their files. Tiers are the markers of pyproject.toml.
 """
@@ -7,7 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import hypothesis
 import pytest
+
+# How long an example takes says something about the machine, nothing about the code.
+hypothesis.settings.register_profile("headrace", deadline=None)
+hypothesis.settings.load_profile("headrace")
 
 TIERS: Final = ("property", "integration", "kill", "e2e")
 """Cheapest first; a test without any of these markers runs before them all."""
