@@ -8,6 +8,7 @@ import pytest
 
 from headrace.checkpoint.storage import open_store
 from headrace.checkpoint.storage.s3 import S3Settings
+from headrace.config.values import STORAGE_URI, UNSUPPORTED_SCHEMES
 from headrace.errors import InvalidConfigError
 
 
@@ -49,6 +50,21 @@ def test_other_uris_are_refused_with_the_option_and_what_is_supported(uri: str) 
     assert "state.checkpoints.dir" in message
     assert "supported=file://,s3://" in message
     assert f"uri={uri}" in message
+
+
+@pytest.mark.parametrize("scheme", sorted(UNSUPPORTED_SCHEMES))
+def test_schemes_that_flink_has_are_refused_with_the_reason(scheme: str) -> None:
+    """D19: without a conditional create that holds, two drivers could publish one checkpoint."""
+    uri = f"{scheme}://somewhere/x"
+    with pytest.raises(InvalidConfigError, match=UNSUPPORTED_SCHEMES[scheme]):
+        open_store(uri, {})
+    with pytest.raises(ValueError, match=UNSUPPORTED_SCHEMES[scheme]):
+        STORAGE_URI.parse(uri)
+
+
+def test_s3a_is_s3_as_in_flink() -> None:
+    assert STORAGE_URI.parse("s3a://bucket/x") == "s3a://bucket/x"
+    assert open_store("s3a://bucket/x", {}).root_uri == "s3://bucket/x"
 
 
 def test_s3_options_are_read_by_flinks_keys() -> None:

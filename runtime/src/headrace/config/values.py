@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
@@ -23,8 +23,27 @@ E = TypeVar("E", bound=enum.Enum)
 INTEGER_MAX: Final = 2**31 - 1
 """Java's ``Integer.MAX_VALUE``, which Flink writes as ``infinite``."""
 
-URI_SCHEMES: Final = ("s3://", "file:///")
+URI_SCHEMES: Final = ("s3://", "s3a://", "file:///")
 """Storage that checkpoints can live in; a path without scheme is a local one."""
+
+_NO_CLIENT: Final = "no client is part of this release; reach it over its S3 interface or a mount"
+_NOT_ATOMIC: Final = (
+    "its Python clients create a file by looking first, so two drivers could publish one "
+    "checkpoint; reach it over a mount"
+)
+UNSUPPORTED_SCHEMES: Final[Mapping[str, str]] = {
+    "hdfs": _NOT_ATOMIC,
+    "viewfs": _NOT_ATOMIC,
+    "webhdfs": _NOT_ATOMIC,
+    "gs": _NO_CLIENT,
+    "abfs": _NO_CLIENT,
+    "abfss": _NO_CLIENT,
+    "wasb": _NO_CLIENT,
+    "wasbs": _NO_CLIENT,
+    "oss": _NO_CLIENT,
+}
+"""Schemes that Flink has file systems for -> why checkpoints cannot live there; see
+docs/checkpoint-format.md, "What storage must give"."""
 
 _NUMBER_AND_UNIT: Final = re.compile(r"(\d+)\s*([a-zµ]*)", re.IGNORECASE)
 
@@ -157,8 +176,8 @@ def _parse_uri(text: str) -> str:
     if stripped.startswith("/"):
         return f"file://{stripped}"
     if not stripped.startswith(URI_SCHEMES):
-        msg = "not a known scheme"
-        raise ValueError(msg)
+        scheme = stripped.partition("://")[0].lower()
+        raise ValueError(UNSUPPORTED_SCHEMES.get(scheme, "not a known scheme"))
     return stripped
 
 

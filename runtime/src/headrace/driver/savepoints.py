@@ -232,11 +232,13 @@ class SavepointService:
                 "execution.checkpointing.savepoint-dir"
             )
             raise InvalidConfigError(msg)
-        directory = directory.rstrip("/")
-        if f"{directory}/".startswith(f"{self.settings.checkpoints_uri}/"):
+        # Stores know their directory by one name, however it was spelled (s3a, a slash at the end).
+        directory = self._open_store(directory).root_uri
+        checkpoints = self._open_store(self.settings.checkpoints_uri).root_uri
+        if f"{directory}/".startswith(f"{checkpoints}/"):
             msg = (
                 "a savepoint must not lie among the job's checkpoints, choose another directory; "
-                f"directory={directory} checkpoints={self.settings.checkpoints_uri}"
+                f"directory={directory} checkpoints={checkpoints}"
             )
             raise InvalidConfigError(msg)
         return directory

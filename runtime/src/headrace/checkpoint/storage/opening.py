@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.checkpoint.storage.file import FileStore
+from headrace.config.values import UNSUPPORTED_SCHEMES
 from headrace.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def open_store(uri: str, options: Mapping[str, str]) -> ObjectStore:
         return FileStore(path)
     if parts.scheme in {"s3", "s3a"}:
         return _open_s3(uri, parts, options)
-    raise _refused("scheme is not supported", uri)
+    reason = UNSUPPORTED_SCHEMES.get(parts.scheme)
+    raise _refused(f"scheme is not supported{f': {reason}' if reason else ''}", uri)
 
 
 def _open_s3(uri: str, parts: urllib.parse.SplitResult, options: Mapping[str, str]) -> ObjectStore:
