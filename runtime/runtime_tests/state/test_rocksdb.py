@@ -90,6 +90,20 @@ def test_unchanged_tables_keep_their_names_over_snapshots(make_rocksdb) -> None:
     assert {f.name for f in third.files if f.shareable} == set(new)
 
 
+def test_the_manifest_does_not_grow_with_the_number_of_checkpoints(
+    make_rocksdb, monkeypatch
+) -> None:
+    """It is uploaded with each of them."""
+    monkeypatch.setattr("headrace.state.rocksdb.options.MANIFEST_BYTES_MAX", 2000)
+    bench = make_rocksdb()
+    sizes = []
+    for number in range(60):
+        bench.put({"a": number})
+        files = bench.snapshot().files
+        sizes.append(sum(f.size_bytes for f in files if f.name.startswith("MANIFEST")))
+    assert max(sizes) < 3000
+
+
 def test_a_restored_database_links_the_tables_and_copies_the_rest(make_rocksdb) -> None:
     bench = make_rocksdb()
     bench.put(dict.fromkeys(KEYS, 1))

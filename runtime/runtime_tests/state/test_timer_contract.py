@@ -181,6 +181,18 @@ def test_a_million_timers_at_one_time_do_not_fill_the_heads(make_bench) -> None:
     assert bench.fire(60_000) == in_order(bench, registered)
 
 
+def test_timers_that_are_deleted_before_they_fire_take_no_memory(make_bench) -> None:
+    bench = make_bench()
+    queue = bench.timers()
+    for number in range(5000):
+        bench.select(f"key-{number}")
+        queue.register(number)
+        queue.delete(number)
+    assert len(queue._queue) <= queue._queue_max
+    assert queue._pending == {}
+    assert list(queue.due(10_000)) == []
+
+
 @pytest.mark.usefixtures("small_heads")
 def test_an_idle_look_reads_no_rows(make_bench) -> None:
     bench = make_bench()

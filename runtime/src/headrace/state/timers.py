@@ -105,7 +105,7 @@ class StoredTimerQueue:
         if len(rows) > self._head_max:
             head.resume = rows.pop()
         if at == 0:
-            heapq.heappush(self._queue, (sort_time_of(row), head.key_group))
+            self._enqueue(head)
 
     def delete(self, timestamp_ms: int) -> None:
         """Delete the current key's timer at this time if there is one.
@@ -179,9 +179,12 @@ class StoredTimerQueue:
         if not head.rows and head.resume < head.end:
             self._refill(head)
         if head.rows:
-            heapq.heappush(self._queue, (sort_time_of(head.rows[0]), head.key_group))
-            if len(self._queue) > self._queue_max:
-                self._rebuild_queue()
+            self._enqueue(head)
+
+    def _enqueue(self, head: _Head) -> None:
+        heapq.heappush(self._queue, (sort_time_of(head.rows[0]), head.key_group))
+        if len(self._queue) > self._queue_max:
+            self._rebuild_queue()
 
     def _refill(self, head: _Head) -> None:
         self.flush()

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LEVELS: Final = 7
 """RocksDB's default number of levels."""
 
+MANIFEST_BYTES_MAX: Final = 256 << 10
+"""At this size RocksDB begins a new MANIFEST, with the present files alone."""
+
 _REFILL_US: Final = 100_000
 _FAIRNESS: Final = 10
 """RocksDB's defaults of a rate limiter: how often it refills, one in so many low requests first."""
@@ -107,6 +110,8 @@ class DatabaseOptions:
         options.set_keep_log_file_num(settings.log_files)
         if settings.log_directory is not None:
             options.set_db_log_dir(settings.log_directory)
+        # It grows with every flush and is part of every checkpoint; RocksDB's bound is 1 GB.
+        options.set_max_manifest_file_size(MANIFEST_BYTES_MAX)
         # Statistics every ten minutes go to that log, at the price of a pause.
         options.set_stats_dump_period_sec(0)
         if self._change is not None:
