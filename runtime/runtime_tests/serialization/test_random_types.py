@@ -19,7 +19,11 @@ from .random_types import build, changes, specs
 
 pytestmark = pytest.mark.property
 
+unhurried = settings(deadline=None)
+"""Making a class takes 20 ms, pyarrow's first array imports pandas."""
 
+
+@unhurried
 @given(specs, st.data())
 def test_values_of_any_type_come_back(spec: Any, data: st.DataObject) -> None:
     built = build(spec)
@@ -31,6 +35,7 @@ def test_values_of_any_type_come_back(spec: Any, data: st.DataObject) -> None:
     assert encoded == serializer.serialize(found)
 
 
+@unhurried
 @given(specs, st.data())
 def test_values_of_any_type_are_read_and_written_without_its_classes(
     spec: Any, data: st.DataObject
@@ -43,7 +48,7 @@ def test_values_of_any_type_are_read_and_written_without_its_classes(
     assert encoded == reader.serialize(reader.deserialize(encoded))
 
 
-@settings(deadline=None)  # pyarrow imports pandas with the first array
+@unhurried
 @given(specs, st.data())
 def test_values_of_any_type_are_shown_as_arrow(spec: Any, data: st.DataObject) -> None:
     built = build(spec)
@@ -59,6 +64,7 @@ def test_values_of_any_type_are_shown_as_arrow(spec: Any, data: st.DataObject) -
     assert len(values) + 1 == len(shown)
 
 
+@unhurried
 @given(specs, st.data())
 def test_an_allowed_change_gives_the_expected_values(spec: Any, data: st.DataObject) -> None:
     """The rules of docs/types.md against the code."""
@@ -77,6 +83,7 @@ def test_an_allowed_change_gives_the_expected_values(spec: Any, data: st.DataObj
     assert value == was.deserialize(was.serialize(value)), "a migration only reads"
 
 
+@unhurried
 @given(specs, st.data())
 def test_bytes_that_stay_are_bytes_of_the_new_type_for_every_later_change(
     spec: Any, data: st.DataObject
@@ -95,6 +102,7 @@ def test_bytes_that_stay_are_bytes_of_the_new_type_for_every_later_change(
     assert reader.deserialize(rewritten) == reader.deserialize(never_rewritten)
 
 
+@unhurried
 @given(specs, specs, st.data())
 def test_any_two_types_are_refused_or_every_value_arrives_or_is_named(
     one: Any, other: Any, data: st.DataObject

@@ -58,8 +58,17 @@ def encode(value: object) -> bytes:
     Raises:
         TypeError: the value, or one nested in it, is of a type that cannot be a key.
     """
+    return encode_canonical(canonical(value))
+
+
+def encode_canonical(value: object) -> bytes:
+    """Return the bytes of a value that `canonical` returned.
+
+    Raises:
+        TypeError: a string with a lone surrogate.
+    """
     out = bytearray()
-    _encode(canonical(value), out)
+    _encode(value, out)
     return bytes(out)
 
 
@@ -222,8 +231,10 @@ def _micros_of(value: dt.datetime) -> int:
 
 
 def _encode(value: object, out: bytearray) -> None:
-    kind = Row if isinstance(value, Row) else type(value)  # named rows have classes of their own
-    _ENCODERS[kind](value, out)
+    encoder = _ENCODERS.get(type(value))
+    if encoder is None:  # named rows have classes of their own
+        encoder = _ENCODERS[Row if isinstance(value, Row) else type(value)]
+    encoder(value, out)
 
 
 def _sized(tag: int, data: bytes, out: bytearray) -> None:

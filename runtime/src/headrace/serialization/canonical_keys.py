@@ -89,8 +89,8 @@ class CanonicalKeySerializer(DeclaredKeySerializer[object]):
         return self._coerce(value)
 
     def serialize(self, value: object) -> bytes:
-        """Return canonical bytes."""
-        return canonical.encode(value)
+        """Return canonical bytes of what `coerce` returned."""
+        return canonical.encode_canonical(value)
 
     def deserialize(self, data: bytes) -> object:
         """Return the canonical value."""
@@ -98,11 +98,11 @@ class CanonicalKeySerializer(DeclaredKeySerializer[object]):
 
     def cache_key(self, key: object) -> object:
         """A str or an int itself, the bytes of everything else (1 == 1.0 == True in Python)."""
-        return key if type(key) is str or type(key) is int else canonical.encode(key)
+        return key if type(key) is str or type(key) is int else canonical.encode_canonical(key)
 
     def hash64(self, key: object) -> int:
         """Hash of the canonical bytes."""
-        return xxhash.xxh64_intdigest(canonical.encode(key), KEY_HASH_SEED)
+        return xxhash.xxh64_intdigest(canonical.encode_canonical(key), KEY_HASH_SEED)
 
     def spark_expression(self, column: str) -> None:
         """There is none: Spark does not know the canonical bytes."""

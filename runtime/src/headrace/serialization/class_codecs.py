@@ -159,9 +159,11 @@ class _Composed:
         self._record = record
         self._names = [field.name for field in record.fields]
         self._required = [field.required for field in record.fields]
-        self._attributes = [field.attribute for field in record.fields]
+        # Of a value without class, a dict, its names.
+        self._attributes = [field.attribute or field.name for field in record.fields]
         self._lowers: list[Callable[[object], object]] = []
-        self._lifts: list[Callable[[object], object]] = []
+        self._lifts: list[tuple[int, Callable[[object], object]]] = []
+        self._some_may_miss = not all(self._required)
         self._make = _maker(record)
         python_class = record.python_class
         self.check = _dict_check(record) if python_class is None else _instance_check(python_class)
@@ -169,7 +171,7 @@ class _Composed:
 
     def set_parts(self, parts: list[Codec]) -> None:
         self._lowers = [part.lower for part in parts]
-        self._lifts = [part.lift for part in parts]
+        self._lifts = [(at, p.lift) for at, p in enumerate(parts) if p.lift is not identity]
         tag = self._record.tag
         self.wire_type = msgspec.defstruct(
             "Stored",
@@ -198,7 +200,7 @@ class _Composed:
     def lower(self, value: object) -> object:
         self.check(value)
         if isinstance(value, dict):
-            values = [value[name] for name in self._names]
+            values = [value[name] for name in self._names]  # checked to have them
         else:
             values = self._attributes_of(value)
         lowered = [down(item) for down, item in zip(self._lowers, values, strict=True)]
@@ -217,54 +219,35 @@ class _Composed:
             raise TypeError(msg) from error
 
     def lift(self, wire: object) -> object:
-        values = msgspec.structs.astuple(cast("msgspec.Struct", wire))
-        return self._make(
-            [
-                item if item is msgspec.UNSET else up(item)
-                for up, item in zip(self._lifts, values, strict=True)
-            ]
-        )
+        values = list(msgspec.structs.astuple(cast("msgspec.Struct", wire)))
+        for at, up in self._lifts:
+            if values[at] is not msgspec.UNSET:
+                values[at] = up(values[at])
+        fields = dict(zip(self._attributes, values, strict=True))
+        if self._some_may_miss and any(value is msgspec.UNSET for value in values):
+            fields = {name: of for name, of in fields.items() if of is not msgspec.UNSET}
+        return self._make(fields)
 
 
-def _maker(record: RecordType) -> Callable[[list[object]], object]:
-    """Return the function that makes a value of its fields, UNSET for missing ones."""
+def _maker(record: RecordType) -> Callable[[dict[str, object]], object]:
+    """Return the function that makes a value of its fields."""
     python_class = record.python_class
     if python_class is None:
-        return _dict_maker(record)
-    attributes = [field.attribute for field in record.fields]
+        if record.tag is None:
+            return lambda fields: fields
+        tag: dict[str, object] = {record.tag.field: record.tag.value}
+        return lambda fields: tag | fields
     if model_fields(python_class) is not None:
-        of_fields = model_maker(python_class)
-    else:
-        if dataclasses.is_dataclass(python_class):
-            kept_out = [field.name for field in dataclasses.fields(python_class) if not field.init]
-            if kept_out:
-                msg = (
-                    "a class with arrays or models needs all its fields in __init__; "
-                    f"class={record.name} fields={kept_out}"
-                )
-                raise InvalidProgramError(msg)
-        of_fields = _keyword_call(python_class)
-
-    def make(values: list[object]) -> object:
-        pairs = zip(attributes, values, strict=True)
-        return of_fields({name: item for name, item in pairs if item is not msgspec.UNSET})
-
-    return make
-
-
-def _keyword_call(python_class: type) -> Callable[[dict[str, object]], object]:
+        return model_maker(python_class)
+    if dataclasses.is_dataclass(python_class):
+        kept_out = [field.name for field in dataclasses.fields(python_class) if not field.init]
+        if kept_out:
+            msg = (
+                "a class with arrays or models needs all its fields in __init__; "
+                f"class={record.name} fields={kept_out}"
+            )
+            raise InvalidProgramError(msg)
     return lambda fields: python_class(**fields)
-
-
-def _dict_maker(record: RecordType) -> Callable[[list[object]], object]:
-    names = [field.name for field in record.fields]
-    tag: dict[str, object] = {} if record.tag is None else {record.tag.field: record.tag.value}
-
-    def make(values: list[object]) -> object:
-        pairs = zip(names, values, strict=True)
-        return tag | {name: item for name, item in pairs if item is not msgspec.UNSET}
-
-    return make
 
 
 def _dict_check(record: RecordType) -> Callable[[object], object]:

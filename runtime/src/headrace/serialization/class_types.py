@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Final
 
 Scalar = str | int | float | bool | None
 
@@ -143,6 +144,9 @@ class RecursiveType:
     name: str
 
 
+NO_DEFAULT: Final = object()
+
+
 @dataclass(frozen=True, slots=True)
 class RecordField:
     """One field.
@@ -153,6 +157,7 @@ class RecordField:
         required: whether it has no default.
         former_names: under which older state may hold it.
         attribute: of the Python object; empty when no class is known.
+        default: of a dataclass, where msgspec does not write it by itself; else `NO_DEFAULT`.
     """
 
     name: str
@@ -160,6 +165,7 @@ class RecordField:
     required: bool
     former_names: tuple[str, ...] = ()
     attribute: str = field(default="", compare=False)
+    default: object = field(default=NO_DEFAULT, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

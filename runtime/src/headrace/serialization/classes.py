@@ -18,6 +18,7 @@ from msgspec import inspect as mi
 
 from headrace.errors import InvalidProgramError
 from headrace.serialization.class_types import (
+    NO_DEFAULT,
     ChoiceKind,
     ChoiceType,
     CollectionKind,
@@ -84,32 +85,6 @@ def class_name(python_class: type) -> str:
     return f"{python_class.__module__}:{python_class.__qualname__}"
 
 
-def with_defaults(value: object) -> object:
-    """Return ``value``, all dataclasses in it with all their fields.
-
-    A default that msgspec has filled in is the class's, not the object's, and msgspec does not
-    write it: the field would be missing in the bytes, and change with the default.
-    """
-    match value:
-        case list() | tuple() | set() | frozenset():
-            for item in value:
-                with_defaults(item)
-        case dict():
-            for item in value.values():
-                with_defaults(item)
-        case msgspec.Struct():
-            for name in value.__struct_fields__:
-                with_defaults(getattr(value, name))
-        case _ if dataclasses.is_dataclass(value):
-            own = getattr(value, "__dict__", None)
-            for field in dataclasses.fields(value):
-                item = getattr(value, field.name)
-                if own is not None and field.name not in own:
-                    object.__setattr__(value, field.name, item)
-                with_defaults(item)
-    return value
-
-
 class _Classes:
     """One walk over a class and the classes of its fields."""
 
@@ -158,7 +133,13 @@ class _Classes:
         hints = _hints(python_class)
         self._open.append(python_class)
         fields = tuple(
-            self._field(field, hints.get(field.name), f"{name}.{field.name}")
+            self._field(
+                field,
+                hints.get(field.name),
+                f"{name}.{field.name}",
+                # What msgspec fills in stays the class's own, and it writes what objects own.
+                NO_DEFAULT if struct or field.default is msgspec.NODEFAULT else field.default,
+            )
             for field in info.fields
         )
         self._open.pop()
@@ -170,7 +151,7 @@ class _Classes:
             python_class=python_class,
         )
 
-    def _field(self, field: mi.Field, hint: object, place: str) -> RecordField:
+    def _field(self, field: mi.Field, hint: object, place: str, default: object) -> RecordField:
         if _mentions(hint, msgspec.UnsetType):
             msg = f"fields that may be unset are left out of stored bytes, use None; field={place}"
             raise InvalidProgramError(msg)
@@ -180,6 +161,7 @@ class _Classes:
             required=field.required,
             former_names=_former_names(hint),
             attribute=field.name,
+            default=default,
         )
 
     def _model(self, python_class: type, models: list[ModelField]) -> RecordType:

@@ -14,6 +14,7 @@ from headrace.serialization.type_text import type_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.serialization.exact import Exact
     from headrace.serialization.types import TypeDescription
 
 
@@ -28,6 +29,7 @@ class Codec:
         lift: what msgspec decoded -> value.
         immutable: whether no part of a value can change in place.
         verify: whether only decoding again proves that a value was of its type (classes).
+        exact: values that ``coerce`` and ``lower`` leave as they are, if that can be said so.
     """
 
     wire_type: object
@@ -36,6 +38,7 @@ class Codec:
     lift: Callable[[object], object]
     immutable: bool
     verify: bool = False
+    exact: Exact | None = None
 
 
 def identity(value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Final, Union, cast
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from headrace.serialization.class_codecs import record_codec
 from headrace.serialization.class_types import NumpyType, RecordType
 from headrace.serialization.classes import record_of_class
 from headrace.serialization.codec import Codec, identity, not_of
+from headrace.serialization.exact import all_exact, each_exact
 from headrace.serialization.numpy_codec import numpy_codec
-from headrace.serialization.row import Row, RowKind
+from headrace.serialization.row import Row, RowKind, row_class
 from headrace.serialization.scalar_codecs import scalar_codec
 from headrace.serialization.type_text import type_text
 from headrace.serialization.types import (
@@ -31,7 +32,12 @@ from headrace.serialization.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.serialization.exact import Exact
     from headrace.serialization.types import TypeDescription
+
+
+_KIND_NUMBERS: Final = {kind: kind.value for kind in RowKind}
+"""``Enum.value`` is a slow call."""
 
 
 def build_codec(description: TypeDescription) -> Codec:  # noqa: C901, PLR0911  one kind a case
@@ -78,18 +84,30 @@ def _nullable(codec: Codec) -> Codec:
     coerce, lower, lift = codec.coerce, codec.lower, codec.lift
     return Codec(
         wire_type=Union[codec.wire_type, None],  # noqa: UP007  a type known at run time only
-        coerce=lambda value: None if value is None else coerce(value),
-        lower=lambda value: None if value is None else lower(value),
+        coerce=_or_none(coerce, codec.exact),
+        lower=_or_none(lower, codec.exact),
         lift=identity if lift is identity else lambda wire: None if wire is None else lift(wire),
         immutable=codec.immutable,
         verify=codec.verify,
+        exact=codec.exact,
     )
+
+
+def _or_none(
+    convert: Callable[[object], object], exact: Exact | None
+) -> Callable[[object], object]:
+    """Return ``convert`` that leaves None, and what needs no conversion without a further call."""
+    if exact is None or exact.bounds is not None:
+        return lambda value: None if value is None else convert(value)
+    python_type = exact.python_type
+    return lambda value: value if value is None or type(value) is python_type else convert(value)
 
 
 def _tuple(description: TupleType, parts: list[Codec]) -> Codec:
     coerces = [part.coerce for part in parts]
     lowers = [part.lower for part in parts]
     lifts = [part.lift for part in parts]
+    fit = each_exact([part.exact for part in parts])
 
     def items(value: object) -> tuple[object, ...]:
         if isinstance(value, tuple) and len(value) == len(parts):
@@ -97,9 +115,13 @@ def _tuple(description: TupleType, parts: list[Codec]) -> Codec:
         raise not_of(description, value)
 
     def coerce(value: object) -> tuple[object, ...]:
+        if type(value) is tuple and fit(value):
+            return value
         return tuple([convert(v) for convert, v in zip(coerces, items(value), strict=True)])
 
     def lower(value: object) -> tuple[object, ...]:
+        if type(value) is tuple and fit(value):
+            return value
         return tuple([convert(v) for convert, v in zip(lowers, items(value), strict=True)])
 
     def lift(wire: tuple[object, ...]) -> tuple[object, ...]:
@@ -116,29 +138,34 @@ def _tuple(description: TupleType, parts: list[Codec]) -> Codec:
 
 
 def _row(description: RowType, names: tuple[str, ...], parts: list[Codec]) -> Codec:
+    make = row_class(names)
     lowers = [part.lower for part in parts]
     lifts = [part.lift for part in parts]
+    plain = all(up is identity for up in lifts)
+    fit = each_exact([part.exact for part in parts])
 
     def coerce(value: object) -> Row:
+        if type(value) is make and len(cast("Row", value)) == len(parts):
+            return cast("Row", value)
         if not isinstance(value, Row | tuple) or len(value) != len(parts):
             raise not_of(description, value)
-        if isinstance(value, Row) and value.field_names == names:
-            return value
-        row = Row.of_names(names, list(value))
+        row = make(value)
         if isinstance(value, Row):
             row.set_row_kind(value.get_row_kind())
         return row
 
     def lower(value: object) -> list[object]:
         row = coerce(value)
-        wire: list[object] = [row.get_row_kind().value]
-        wire.extend([convert(item) for convert, item in zip(lowers, row, strict=True)])
-        return wire
+        kind = _KIND_NUMBERS[row.get_row_kind()]
+        if fit(row):
+            return [kind, *row]
+        return [kind, *[convert(item) for convert, item in zip(lowers, row, strict=True)]]
 
     def lift(wire: tuple[int, ...]) -> Row:
-        row = Row.of_names(names, [up(w) for up, w in zip(lifts, wire[1:], strict=True)])
-        if wire[0]:
-            row.set_row_kind(RowKind(wire[0]))
+        kind, *items = wire
+        row = make(items if plain else [up(w) for up, w in zip(lifts, items, strict=True)])
+        if kind:
+            row.set_row_kind(RowKind(kind))
         return row
 
     return Codec(
@@ -153,6 +180,7 @@ def _row(description: RowType, names: tuple[str, ...], parts: list[Codec]) -> Co
 
 def _list(description: ListType, part: Codec) -> Codec:
     down, up = part.lower, part.lift
+    fit = all_exact(part.exact)
 
     def coerce(value: object) -> list[object]:
         if type(value) is list:
@@ -162,7 +190,8 @@ def _list(description: ListType, part: Codec) -> Codec:
         raise not_of(description, value)
 
     def lower(value: object) -> list[object]:
-        return [down(item) for item in coerce(value)]
+        items = coerce(value)
+        return items if fit(items) else [down(item) for item in items]
 
     def lift(wire: list[object]) -> list[object]:
         return [up(item) for item in wire]
@@ -198,6 +227,7 @@ def _map(description: MapType, key: TypeDescription, value_codec: Codec) -> Code
     key_codec = build_codec(key)
     key_down, key_up = key_codec.lower, key_codec.lift
     down, up = value_codec.lower, value_codec.lift
+    keys_fit, values_fit = all_exact(key_codec.exact), all_exact(value_codec.exact)
 
     def coerce(value: object) -> dict[object, object]:
         if type(value) is dict:
@@ -207,7 +237,11 @@ def _map(description: MapType, key: TypeDescription, value_codec: Codec) -> Code
         raise not_of(description, value)
 
     def lower(value: object) -> dict[object, object]:
-        return {key_down(k): down(v) for k, v in coerce(value).items()}
+        mapping = coerce(value)
+        # `None` is no key: it would pass the check of keys.
+        if keys_fit(mapping) and values_fit(mapping.values()) and None not in mapping:
+            return mapping
+        return {key_down(k): down(v) for k, v in mapping.items()}
 
     def lift(wire: dict[object, object]) -> dict[object, object]:
         return {key_up(k): up(v) for k, v in wire.items()}

@@ -48,6 +48,11 @@ class FieldChange:
     verdict: Verdict
     note: str = ""
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether the place looks as before."""
+        return self.verdict is Verdict.AS_IS and self.stored == self.declared
+
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 import numpy as np
 
-from headrace.serialization.class_types import Tag
+from headrace.serialization.class_types import NO_DEFAULT, Tag
 from headrace.serialization.codec import identity
 from headrace.serialization.numpy_codec import array_of_wire, array_to_wire
 from headrace.serialization.row import RowKind
@@ -32,7 +32,8 @@ Convert = Callable[[object], object]
 EXACT_IN_DOUBLE: Final = 1 << 53
 """All integers up to here are doubles."""
 
-_MISSING: Final = object()
+MISSING: Final = object()
+"""A field that is not there."""
 
 
 def nullable(convert: Convert) -> Convert:
@@ -133,30 +134,106 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One field of the new type: of which old one it is made, and how."""
+    """One field of the new type: of which old one it is made, and how.
+
+    ``default`` is the wire value of a field without source, `MISSING` where the new type's decoder
+    knows better, or None in a row.
+    """
 
     name: str
     source: str | None
     convert: Convert
+    default: object
+
+
+def wire_of(default: object) -> object:
+    """Return the wire value of a class's default, `MISSING` when there is none."""
+    if default is NO_DEFAULT:
+        return MISSING
+    try:
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(default))
+    except TypeError:
+        return MISSING  # of a class that is not msgspec's to make, whose __init__ knows it
 
 
 def fields_conversion(old: Shape, new: Shape, plan: Sequence[Taken]) -> Convert:
     """Return the conversion of one row or class to another, ``plan`` in the new one's order.
 
-    Fields without source are left out where they have defaults; in rows they are None. In an array
-    they must come last.
+    Fields without source and default are left out, where the new type's decoder fills them in; in
+    rows they are None. In an array they must come last.
     """
+    if old.form is Form.MAP:
+        take = _taking_by_name(plan)
+    else:
+        # In front of the fields: a row's kind, an array's tag.
+        take = _taking_by_place(plan, old.names, int(old.form is Form.ROW or old.tag is not None))
+    make = _making(new, [taken.name for taken in plan])
+    if old.form is Form.ROW:
+        return lambda wire: make(take(wire), cast("list[int]", wire)[0])
+    return lambda wire: make(take(wire), _INSERT)
 
-    def convert(wire: object) -> object:
-        fields, kind = _fields_of(old, wire)
-        taken = [
-            (item.name, _MISSING if value is _MISSING else item.convert(value))
-            for item in plan
-            for value in [_MISSING if item.source is None else fields.get(item.source, _MISSING)]
+
+_INSERT: Final = RowKind.INSERT.value
+
+
+def _taking_by_name(plan: Sequence[Taken]) -> Callable[[object], list[object]]:
+    steps = [(taken.source, taken.convert, taken.default) for taken in plan]
+
+    def take(wire: object) -> list[object]:
+        fields = cast("dict[object, object]", wire)
+        values = []
+        for source, convert, default in steps:
+            value = default if source is None else fields.get(source, MISSING)
+            plain = source is None or value is MISSING or convert is identity
+            values.append(value if plain else convert(value))
+        return values
+
+    return take
+
+
+def _taking_by_place(
+    plan: Sequence[Taken], names: Sequence[str], head: int
+) -> Callable[[object], list[object]]:
+    places = {name: index for index, name in enumerate(names, head)}
+    steps = [
+        (None if taken.source is None else places[taken.source], taken.convert, taken.default)
+        for taken in plan
+    ]
+
+    def take(wire: object) -> list[object]:
+        items = cast("list[object]", wire)
+        return [
+            default
+            if place is None
+            else items[place]
+            if convert is identity
+            else convert(items[place])
+            for place, convert, default in steps
         ]
-        return _made(new, taken, kind)
 
-    return convert
+    return take
+
+
+def _making(new: Shape, names: Sequence[str]) -> Callable[[list[object], int], object]:
+    """Return the function (values, row kind) -> wire value."""
+    if new.form is Form.ROW:
+        return lambda values, kind: [kind, *(None if v is MISSING else v for v in values)]
+    head: list[object] = [] if new.tag is None else [new.tag.value]
+    tag: dict[str, object] = {} if new.tag is None else {new.tag.field: new.tag.value}
+
+    def make(values: list[object], kind: int) -> object:
+        if kind != _INSERT:
+            msg = f"a row that is no insertion cannot become a class; kind={RowKind(kind).name}"
+            raise ValueError(msg)
+        if new.form is Form.ARRAY:
+            return [*head, *(value for value in values if value is not MISSING)]
+        pairs = zip(names, values, strict=True)
+        return tag | {name: value for name, value in pairs if value is not MISSING}
+
+    return make
+
+
+# --- unions ---------------------------------------------------------------------------------------
 
 
 def of_member(converts: Sequence[tuple[Shape, Convert]]) -> Convert:
@@ -174,26 +251,3 @@ def _is_of(shape: Shape, wire: object) -> bool:
     if shape.form is Form.MAP:
         return isinstance(wire, dict) and (tag is None or wire.get(tag.field) == tag.value)
     return isinstance(wire, list) and (tag is None or wire[0] == tag.value)
-
-
-def _fields_of(old: Shape, wire: object) -> tuple[dict[object, object], int]:
-    if old.form is Form.MAP:
-        return cast("dict[object, object]", wire), RowKind.INSERT.value
-    items = cast("list[object]", wire)
-    if old.form is Form.ROW:
-        kind = cast("int", items[0])
-        return dict(zip(old.names, items[1:], strict=True)), kind
-    return dict(zip(old.names, items[old.tag is not None :], strict=False)), RowKind.INSERT.value
-
-
-def _made(new: Shape, taken: list[tuple[str, object]], kind: int) -> object:
-    if new.form is Form.ROW:
-        return [kind, *(None if value is _MISSING else value for _, value in taken)]
-    if kind != RowKind.INSERT.value:
-        msg = f"a row that is no insertion cannot become a class; kind={RowKind(kind).name}"
-        raise ValueError(msg)
-    if new.form is Form.ARRAY:
-        head = [] if new.tag is None else [new.tag.value]
-        return [*head, *(value for _, value in taken if value is not _MISSING)]
-    tag: dict[str, object] = {} if new.tag is None else {new.tag.field: new.tag.value}
-    return tag | {name: value for name, value in taken if value is not _MISSING}

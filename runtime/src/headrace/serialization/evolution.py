@@ -20,6 +20,7 @@ import numpy as np
 
 from headrace.serialization import conversions
 from headrace.serialization.class_types import (
+    NO_DEFAULT,
     ChoiceType,
     CollectionKind,
     CollectionType,
@@ -110,6 +111,7 @@ class _Field:
     part: _Part
     required: bool
     former_names: tuple[str, ...]
+    default: object = NO_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,8 @@ class _Resolver:
         for item in new.fields:
             step = self._field(old, item, sources[item.name], place)
             verdict = max(verdict, step.verdict)
-            plan.append(Taken(item.name, sources[item.name], step.convert))
+            default = conversions.wire_of(item.default)
+            plan.append(Taken(item.name, sources[item.name], step.convert, default))
         for item in old.fields:
             if item.name not in sources.values():
                 verdict = max(verdict, Verdict.AFTER_MIGRATION)
@@ -239,7 +242,7 @@ class _Resolver:
         was = old.of(source).part
         before = len(self.changes)
         step = self.step(was, item.part, path)
-        if step.verdict is Verdict.AS_IS and was == item.part:
+        if all(change.unchanged for change in self.changes[before:]):
             del self.changes[before:]
         if source != item.name:
             note = f"renamed from {source}" + (f", {step.note}" if step.note else "")
@@ -393,7 +396,7 @@ def _fields_of(record: RowType | RecordType) -> _Fields:
         return _Fields(
             _shape_of(record),
             tuple(
-                _Field(item.name, _Part(item.type), item.required, item.former_names)
+                _Field(item.name, _Part(item.type), item.required, item.former_names, item.default)
                 for item in record.fields
             ),
         )

@@ -71,10 +71,7 @@ class Row(list[object]):
 
     def get_row_kind(self) -> RowKind:
         """Return the kind of change."""
-        try:
-            return self._kind
-        except AttributeError:
-            return RowKind.INSERT
+        return getattr(self, "_kind", RowKind.INSERT)
 
     def set_row_kind(self, row_kind: RowKind) -> None:
         """Set the kind of change."""
@@ -161,6 +158,8 @@ class Row(list[object]):
 
 def row_class(names: tuple[str, ...]) -> Callable[[Iterable[object]], Row]:
     """Return the class of rows with these names; called with an iterable of the values.
+
+    The same class for the same names, so that ``type(row) is row_class(names)`` asks for them.
 
     Its fields are attributes, also those that are named like a method of lists or rows.
     """

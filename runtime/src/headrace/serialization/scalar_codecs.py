@@ -10,6 +10,7 @@ import numpy as np
 
 from headrace.serialization import canonical
 from headrace.serialization.codec import Codec, identity, not_of
+from headrace.serialization.exact import Exact
 from headrace.serialization.types import INTEGER_BITS, ScalarKind, ScalarType
 
 if TYPE_CHECKING:
@@ -26,14 +27,16 @@ def scalar_codec(kind: ScalarKind) -> Codec:
     """Return the codec of a scalar type."""
     description = ScalarType(kind)
     if kind in INTEGER_BITS:
-        coerce = _integer_coercion(description, INTEGER_BITS[kind])
-        return Codec(int, coerce, coerce, identity, immutable=True)
+        high = (1 << (INTEGER_BITS[kind] - 1)) - 1
+        coerce = _integer_coercion(description, high)
+        exact = Exact(int, (-high - 1, high))
+        return Codec(int, coerce, coerce, identity, immutable=True, exact=exact)
     coerce, wire_type, lower, lift = _SCALARS[kind]
 
-    exact = _EXACT.get(kind)
+    python_type = _EXACT.get(kind)
 
     def checked(value: object) -> object:
-        if type(value) is exact:
+        if type(value) is python_type:
             return value
         result = coerce(value)
         if result is None:
@@ -41,12 +44,12 @@ def scalar_codec(kind: ScalarKind) -> Codec:
         return result
 
     if lower is identity:
-        return Codec(wire_type, checked, checked, lift, immutable=True)
+        whole = None if python_type is None else Exact(python_type)
+        return Codec(wire_type, checked, checked, lift, immutable=True, exact=whole)
     return Codec(wire_type, checked, lambda value: lower(checked(value)), lift, immutable=True)
 
 
-def _integer_coercion(description: ScalarType, bits: int) -> Callable[[object], object]:
-    high = (1 << (bits - 1)) - 1
+def _integer_coercion(description: ScalarType, high: int) -> Callable[[object], object]:
     low = -high - 1
 
     def coerce(value: object) -> object:
@@ -105,12 +108,16 @@ def _to_time(value: object) -> object:
 
 
 def _to_timestamp(value: object) -> object:
+    if type(value) is dt.datetime and value.tzinfo is None and not value.fold:
+        return value
     if not isinstance(value, dt.datetime) or value.utcoffset() is not None:
         return None
     return canonical.canonical(value)
 
 
 def _to_instant(value: object) -> object:
+    if type(value) is dt.datetime and value.tzinfo is dt.UTC:
+        return value
     if not isinstance(value, dt.datetime) or value.utcoffset() is None:
         return None
     return canonical.canonical(value)

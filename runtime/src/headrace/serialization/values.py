@@ -29,7 +29,6 @@ import cloudpickle
 import msgspec
 
 from headrace.errors import CorruptStateError, IncompatibleStateError, InvalidProgramError
-from headrace.serialization.classes import with_defaults
 from headrace.serialization.codecs import build_codec
 from headrace.serialization.compatibility import Compatibility, Verdict, of_value
 from headrace.serialization.described import describe, parse
@@ -154,7 +153,7 @@ class MsgpackSerializer(_DescribedSerializer):
         """Return what becomes of values stored under ``stored``."""
         match stored.get("codec"):
             case self._codec_name:
-                return resolve(parse(stored.get("type")), parse(self._described)).compatibility
+                return resolve(parse(stored.get("type")), self._description).compatibility
             case codec if codec == PICKLE:
                 note = "pickled values become typed, every value is checked"
                 return of_value(Verdict.AFTER_MIGRATION, "PICKLED", self._text(), note)
@@ -170,13 +169,13 @@ class MsgpackSerializer(_DescribedSerializer):
                 return self.serialize(to_values(data))
 
         else:
-            convert = resolve(parse(stored.get("type")), parse(self._described)).convert
+            convert = resolve(parse(stored.get("type")), self._description).convert
             decode = msgspec.msgpack.Decoder().decode
 
             def migrated(data: bytes) -> bytes:
                 # Once around, so that constraints are checked and defaults are stored.
-                moved = self.deserialize(self._encode(convert(decode(data))))
-                return self.serialize(with_defaults(moved))
+                value = self.deserialize(self._encode(convert(decode(data))))
+                return self._encode(self._lower(value))
 
         def migrate(data: bytes) -> bytes:
             try:
