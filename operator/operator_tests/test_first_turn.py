@@ -10,6 +10,7 @@ import pytest
 from headrace.api.v1alpha1 import DriverPhase
 from headrace_operator.kube.api import ConflictError, Kind
 from headrace_operator.reconcile.actor import JobActor
+from headrace_operator.reconcile.supervisor import Supervisor
 from operator_tests.harness import NAME, NAMESPACE, Operator, stream_job
 
 DRIVER = (Kind.POD, NAMESPACE, "payments-driver")
@@ -176,5 +177,29 @@ def test_a_driver_that_does_not_answer_holds_no_place():
         answered.set()
         await waiting
         assert DriverPhase.PRESENT is operator.status.driver.phase
+
+    asyncio.run(check())
+
+
+def test_what_a_turn_itself_makes_is_no_news_when_watches_tell_of_it_meanwhile():
+    async def check():
+        operator = first_seen()
+        supervisor = Supervisor(operator.tools)
+        create = operator.cluster.create
+
+        async def create_and_tell(manifest):
+            made = await create(manifest)
+            labels = made["metadata"].get("labels", {})
+            if made["kind"] != "Event":
+                supervisor.notice_object(NAMESPACE, labels, made, is_gone=False)
+            return made
+
+        operator.cluster.create = create_and_tell
+        supervisor.notice_job(NAMESPACE, NAME, operator.job, is_gone=False)
+        await asyncio.sleep(0.4)
+        await supervisor.stop()
+        assert DriverPhase.PRESENT is operator.status.driver.phase
+        reads = [call for call in operator.cluster.calls if call.startswith(("get", "list"))]
+        assert [] == reads
 
     asyncio.run(check())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -32,6 +33,7 @@ from headrace_operator.observe.snapshot import (
 )
 from headrace_operator.reconcile.decide import Decision, decide, program_interval_s
 from headrace_operator.reconcile.execute import Executor
+from headrace_operator.reconcile.notices import Notices
 from headrace_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -39,8 +41,6 @@ logger = logging.getLogger(__name__)
 _HASTE_S: Final = 0.1
 _HASTE_S_MAX: Final = 10.0
 """Turns that act follow each other quickly at first, ever slower if they do not come to rest."""
-NOTICES_S: Final = 0.1
-"""Changes come in bursts, as when a pod starts; those of a burst are looked at together."""
 RESYNC_SPREAD: Final = 0.3
 """Part of the resync interval over which the jobs are spread."""
 SIGHTING_S: Final = 60.0
@@ -85,7 +85,7 @@ class JobActor:
             tools.kube, namespace, name, pod_trouble_delay_s=tools.settings.pod_trouble_delay_s
         )
         self._driver = DriverWatch(tools.driver_client)
-        self._wake = asyncio.Event()
+        self._notices = Notices()
         now = tools.clock.now()
         self._snapshot = fresh_snapshot(first_seen, now) if first_seen is not None else None
         self._stale = EVERYTHING if self._snapshot is None else frozenset({Scope.PROGRAM})
@@ -102,14 +102,14 @@ class JobActor:
         """When the turn began that is going on now; monotonic."""
 
     def notice(self, manifest: Manifest, scope: Scope, *, is_gone: bool) -> None:
-        """Something of the job changed, unless it is known already: our own writes are no news."""
-        snapshot = self._snapshot
-        if snapshot is not None and not is_gone and snapshot.knows(manifest):
-            return
-        if snapshot is not None and is_gone and not snapshot.contains(manifest):
-            return
-        self._stale |= {scope}
-        self._wake.set()
+        """Something of the job changed; whether that is news is looked at between turns."""
+        self._notices.add(manifest, scope, is_gone=is_gone)
+
+    def _take_notices(self) -> bool:
+        """Mark what is to be read anew; return whether there is any."""
+        news = self._notices.take(self._snapshot)
+        self._stale |= news
+        return bool(news)
 
     def notice_executor(self, manifest: Manifest, *, is_gone: bool) -> None:
         """An executor pod changed; its trouble is kept, since Spark removes pods that failed."""
@@ -121,22 +121,24 @@ class JobActor:
     @property
     def has_news(self) -> bool:
         """Whether something was noticed that no turn has looked at."""
-        return self._wake.is_set()
+        return bool(self._notices)
 
     async def run(self) -> None:
         """Take turns until the job is gone."""
         while True:
-            self._wake.clear()
             self.turn_started_s = self._tools.clock.monotonic_s()
             pause_s = await self._guarded_turn()
             self.turn_started_s = None
             if pause_s is None:
                 return
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause_s)
-            except TimeoutError:
-                continue
-            await asyncio.sleep(NOTICES_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._await_news(), pause_s)
+
+    async def _await_news(self) -> None:
+        while True:
+            await self._notices.arrival()
+            if self._take_notices():
+                return
 
     async def _guarded_turn(self) -> float | None:
         """One turn; whatever goes wrong in it concerns this job alone and is tried again."""
@@ -190,6 +192,7 @@ class JobActor:
         return pause_s
 
     async def _observe(self) -> Facts | None:
+        self._take_notices()
         now = self._tools.clock.now()
         stale, self._stale = self._stale | self._outdated(now), frozenset()
         if stale or self._snapshot is None:
