@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import pickle
 import random  # noqa: TID251 - the composition root makes the source that others are handed
 import shutil
@@ -13,8 +12,7 @@ import sys
 import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headrace.api.driver import JobState, JobStatus
 from headrace.checkpoint.protocol.paths import job_root
@@ -23,8 +21,6 @@ from headrace.checkpoint.settings import (
     CheckpointSettings,
     ExternalizedRetention,
 )
-from headrace.cli.cache import cache_dir
-from headrace.cli.jars import resolve_jars
 from headrace.clock import SystemClock
 from headrace.common.job_execution_result import JobExecutionResult
 from headrace.config.memory_model import derive_memory
@@ -33,11 +29,18 @@ from headrace.connectors.kafka.spec import KafkaSourceSpec
 from headrace.datastream.stream_execution_environment import DEFAULT_JOB_NAME
 from headrace.driver.deployment import local_deployment
 from headrace.driver.job_master import JobMaster, open_checkpoint_store
+from headrace.driver.job_session import open_session
 from headrace.driver.restart import restart_strategy
 from headrace.driver.settings import JobSettings
 from headrace.driver.status import StatusBoard
-from headrace.engine.session import SessionSettings, is_alive, start_session, stop_session
-from headrace.errors import DriverLostError, HeadraceError, InternalError, InvalidConfigError
+from headrace.engine.session import is_alive, running_context, stop_session
+from headrace.errors import (
+    DriverLostError,
+    HeadraceError,
+    InternalError,
+    InvalidConfigError,
+    InvalidProgramError,
+)
 from headrace.ids import new_job_id
 from headrace.slot.local_sinks import PRINT_CHANNEL
 from headrace.slot.settings import SlotSettings
@@ -56,9 +59,6 @@ if TYPE_CHECKING:
     from headrace.slot.messages import Output
 
 log = logging.getLogger(__name__)
-
-ENV_JARS: Final = "HEADRACE_JARS"
-"""Directory of the connector jars inside the runtime image."""
 
 
 class JobExecutor:
@@ -88,7 +88,9 @@ class JobExecutor:
     def session(self, env: StreamExecutionEnvironment) -> SparkSession:
         """Return the Spark session, starting it at the first call."""
         name = env.options_in_effect().get(job.NAME) or DEFAULT_JOB_NAME
-        return self._session(env, name, env.get_parallelism(), kafka=True)
+        # A session that starts here brings the connector along; one that runs may do without it.
+        starts = running_context() is None
+        return self._session(env, name, env.get_parallelism(), kafka=starts)
 
     def execute(
         self, graph: JobGraph, configuration: JobConfiguration, env: StreamExecutionEnvironment
@@ -96,9 +98,15 @@ class JobExecutor:
         """Run a job to its end; blocks.
 
         Raises:
+            InvalidProgramError: a StreamJob's program has run its job already.
             HeadraceError: the job has failed for good.
         """
-        self.executed = True
+        if self.executed and self._deployment.durable:
+            msg = (
+                "a StreamJob runs one job, and its program calls execute again: make a StreamJob "
+                f"of each; second_job={graph.name!r}"
+            )
+            raise InvalidProgramError(msg)
         _probe_endpoints(graph)
         settings = build_settings(graph, configuration, self._deployment)
         # Before Spark starts: a mistake shows within seconds.
@@ -117,6 +125,7 @@ class JobExecutor:
         with ExitStack() as cleanup:
             cleanup.callback(shutil.rmtree, settings.scratch_dir, ignore_errors=True)
             spark = self._session(env, graph.name, graph.parallelism, kafka=kafka)
+            self.executed = True
             self.master = JobMaster(
                 settings,
                 graph,
@@ -141,19 +150,7 @@ class JobExecutor:
     def _session(
         self, env: StreamExecutionEnvironment, name: str, parallelism: int, *, kafka: bool
     ) -> SparkSession:
-        deployment = self._deployment
-        conf = {**env.spark_options(), **deployment.spark_conf}
-        master = deployment.master or conf.pop("spark.master", f"local[{max(2, parallelism)}]")
-        return start_session(
-            SessionSettings(
-                app_name=name,
-                master=master,
-                token=deployment.token,
-                conf=conf,
-                jars=connector_jars() if kafka else [],
-                own=deployment.own_spark_conf,
-            )
-        )
+        return open_session(self._deployment, env.spark_options(), name, parallelism, kafka=kafka)
 
     def _deliver(self, output: Output, outputs: Outputs) -> None:
         """Take what local sinks sent: lines are printed, records go to the program."""
@@ -198,14 +195,6 @@ def execute_locally(
 def local_session(env: StreamExecutionEnvironment) -> SparkSession:
     """Return the local Spark session."""
     return _local_executor().session(env)
-
-
-def connector_jars() -> list[Path]:
-    """Return the jars of Spark's Kafka connector: the image's own, else fetched once."""
-    packed = os.environ.get(ENV_JARS)
-    if packed:
-        return sorted(Path(packed).glob("*.jar"))
-    return resolve_jars("spark-kafka", cache_dir())
 
 
 def build_settings(

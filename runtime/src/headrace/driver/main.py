@@ -12,6 +12,7 @@ import logging
 import os
 import runpy
 import sys
+import threading
 import traceback
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +39,10 @@ from headrace.clock import SystemClock
 from headrace.datastream.execution import ProgramContext, program_context
 from headrace.driver.deployment import Deployment
 from headrace.driver.execution import JobExecutor
+from headrace.driver.job_session import preset_for_program
 from headrace.driver.rest import RestServer, build_app
 from headrace.driver.status import StatusBoard
+from headrace.engine.session import stop_session
 from headrace.errors import (
     DriverLostError,
     HeadraceError,
@@ -54,7 +57,7 @@ from headrace.slot.startup import ENV_LOG_LEVEL
 from headrace.slot.user_code import user_traceback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +78,9 @@ EXIT_CRASHED: Final = 70
 LAST_SAVEPOINT_READ_S: Final = 30.0
 """How long a job that was stopped with a savepoint waits for whoever asks where it is. The location
 is also in the termination message and in the log."""
+
+SPARK_STOP_S: Final = 10.0
+"""Within the grace period that Kubernetes gives a pod, with room for the rest."""
 
 TRACEBACK_CHARS_MAX: Final = 1800
 MESSAGE_CHARS_MAX: Final = 1200
@@ -110,8 +116,9 @@ def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
         spark_session=executor.session,
     )
     try:
-        with program_context(context):
-            run_program(config)
+        presets = preset_for_program(deployment, config.job_name, config.parallelism)
+        with presets, program_context(context):
+            run_program(config, has_run=lambda: executor.executed)
         if not executor.executed:
             msg = (
                 "the program ended without running a job, call env.execute() at its end; "
@@ -135,15 +142,30 @@ def run_driver(config_path: Path, environment: Mapping[str, str]) -> int:
         )
         if executor.master is not None:
             executor.master.savepoints.await_reader(LAST_SAVEPOINT_READ_S)
+            release_executors()
         rest.stop()
     return 1 if status.state is JobState.FAILED else 0
 
 
-def run_program(config: DriverConfig) -> None:
+def release_executors() -> None:
+    """Stop Spark, so that executors go with the job; gives up when Kubernetes does not answer."""
+    stopping = threading.Thread(target=stop_session, name="stop-spark", daemon=True)
+    stopping.start()
+    stopping.join(SPARK_STOP_S)
+    if stopping.is_alive():
+        log.warning("Spark did not stop in time, executors end by themselves s=%s", SPARK_STOP_S)
+
+
+def run_program(config: DriverConfig, has_run: Callable[[], bool]) -> None:
     """Run the user's program as ``__main__``.
 
+    Args:
+        config: names the program and its arguments.
+        has_run: whether it has come to its job.
+
     Raises:
-        InvalidProgramError: it cannot be read, does not compile or fails before it runs a job.
+        InvalidProgramError: it cannot be read, does not compile or ends by itself with a code.
+        UserCodeError: it raised, before its job or after it.
         HeadraceError: what the job failed with.
     """
     path = Path(config.program)
@@ -165,7 +187,8 @@ def run_program(config: DriverConfig) -> None:
         raise InvalidProgramError(msg) from error
     except Exception as error:
         text = user_traceback(error)
-        msg = f"the program failed before it ran a job: {type(error).__name__}: {error}"
+        when = "after its job had ended" if has_run() else "before it ran a job"
+        msg = f"the program failed {when}: {type(error).__name__}: {error}"
         raise UserCodeError(msg, traceback_text=text) from error
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headrace.errors import InvalidConfigError
@@ -71,6 +72,7 @@ class SessionSettings:
         jars: jars of connectors.
         token: the job's token, handed to executors through their environment.
         own: options that Headrace sets for this deployment (driver address, executors).
+        master_is_default: nobody asked for this master, another one serves as well.
     """
 
     app_name: str
@@ -79,6 +81,7 @@ class SessionSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     jars: Sequence[Path] = ()
     own: Mapping[str, str] = field(default_factory=dict)
+    master_is_default: bool = False
 
 
 def check_user_conf(conf: Mapping[str, str]) -> None:
@@ -96,17 +99,8 @@ def check_user_conf(conf: Mapping[str, str]) -> None:
             raise InvalidConfigError(msg)
 
 
-def start_session(settings: SessionSettings) -> SparkSession:
-    """Start Spark.
-
-    Raises:
-        InvalidConfigError: a fixed option is overridden, or a session with other options runs in
-            this process already.
-    """
-    check_user_conf(settings.conf)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ[ENV_TOKEN] = settings.token  # local executors inherit it
-    builder = SparkSession.builder.appName(settings.app_name).master(settings.master)
+def session_options(settings: SessionSettings) -> dict[str, str]:
+    """Return all options of a session that is started for the job."""
     merged = {**DEFAULTS, **settings.conf, **settings.own, **FIXED}
     if settings.jars:
         merged["spark.jars"] = ",".join(str(jar) for jar in settings.jars)
@@ -114,32 +108,66 @@ def start_session(settings: SessionSettings) -> SparkSession:
         merged.setdefault("spark.driver.host", "127.0.0.1")
         merged.setdefault("spark.driver.bindAddress", "127.0.0.1")
         merged[f"spark.executorEnv.{ENV_TOKEN}"] = settings.token
-        merged.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
-    for key, value in merged.items():
+        merged.setdefault("spark.executorEnv.PYTHONPATH", python_path())
+    return merged
+
+
+def python_path() -> str:
+    """Return where this process finds modules; workers beside it must find the same."""
+    return os.pathsep.join(path for path in sys.path if path)
+
+
+def prepare_environment(settings: SessionSettings) -> None:
+    """Set what Spark takes from this process's own environment."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ[ENV_TOKEN] = settings.token  # local executors inherit it
+
+
+def start_session(settings: SessionSettings) -> SparkSession:
+    """Start Spark; there must be no session in this process yet.
+
+    Raises:
+        InvalidConfigError: a fixed option is overridden.
+    """
+    check_user_conf(settings.conf)
+    prepare_environment(settings)
+    builder = SparkSession.builder.appName(settings.app_name).master(settings.master)
+    options = session_options(settings)
+    for key, value in options.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(merged["spark.log.level"])
-    _quieten(session)
+    session.sparkContext.setLogLevel(options["spark.log.level"])
+    quieten(session)
     return session
 
 
 def is_alive(session: SparkSession) -> bool:
     """Return whether the session's JVM answers and its context runs."""
-    context = session.sparkContext._jsc  # noqa: SLF001 - PySpark has no other way to ask
+    return is_running(session.sparkContext)
+
+
+def running_context() -> SparkContext | None:
+    """Return this process's Spark context, None when it has none."""
+    return SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no other way to ask
+
+
+def is_running(context: SparkContext) -> bool:
+    """Return whether the context's JVM answers and the context was not stopped."""
+    java = context._jsc  # noqa: SLF001 - PySpark has no other way to ask
     try:
-        return context is not None and not context.sc().isStopped()
+        return java is not None and not java.sc().isStopped()
     except (Py4JError, OSError):
         return False
 
 
 def stop_session() -> None:
-    """Stop this process's session, if there is one."""
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        session.stop()
+    """Stop this process's Spark, if it runs: executors are given back."""
+    context = running_context()
+    if context is not None and is_running(context):
+        context.stop()
 
 
-def _quieten(session: SparkSession) -> None:
+def quieten(session: SparkSession) -> None:
     """Keep what Headrace reports itself, with the cause, out of the log as stack traces.
 
     A query is ended by an exception in its callback (`headrace.driver.stream_query`), on purpose.
