@@ -307,7 +307,7 @@ def test_a_purge_goes_round(make_bench) -> None:
     bench.evict()
     bench.backend.maintain()
     bench.clock.time_ms += 1000
-    bench.backend._maintained_ms = bench.clock.time_ms  # as if epochs followed at once
+    bench.backend._caches._maintained_ms = bench.clock.time_ms  # as if epochs followed at once
     for _ in range(4):
         bench.backend.maintain()
         sizes.append(len(bench.rows("x")))

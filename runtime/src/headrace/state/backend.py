@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from headrace.errors import InternalError
 from headrace.state import schemas
 from headrace.state.access import PLAIN, StateTraits
+from headrace.state.caches import StateCaches
 from headrace.state.changes import ChangeLog, TrackedStorage, apply_changes
 from headrace.state.contract import KeyContext, LocalSnapshot
 from headrace.state.folding_state import AggregatingState, ReducingState
@@ -21,7 +22,6 @@ from headrace.state.list_state import CachedListState
 from headrace.state.map_state import CachedMapState
 from headrace.state.migration import migrate_rows, row_migration
 from headrace.state.owned_rows import OwnedRows
-from headrace.state.purge import Purge
 from headrace.state.registration import Known, Migrate, Registration
 from headrace.state.rows import rows_of_range
 from headrace.state.schemas import check_key_type, merge_schemas
@@ -30,7 +30,6 @@ from headrace.state.ttl import (
     ExpiringListState,
     ExpiringMapState,
     ExpiringValueState,
-    Expiry,
     StampedSerializer,
 )
 from headrace.state.value_state import CachedValueState, SerializedValueState
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
         ListStateAccess,
         MapStateAccess,
         Reduce,
-        TimeToLive,
         ValueStateAccess,
     )
     from headrace.state.contract import BackendConfig, StoredTypes, TimerQueue
@@ -61,21 +59,8 @@ V = TypeVar("V")
 In = TypeVar("In")
 Out = TypeVar("Out")
 Acc = TypeVar("Acc")
-CacheT = TypeVar("CacheT", bound="Cache")
 
 log = logging.getLogger(__name__)
-
-
-class Cache(Protocol):
-    """What the backend asks of the cache of a state."""
-
-    def set_budget(self, budget_bytes: int) -> None: ...  # noqa: D102
-    def flush(self) -> None: ...  # noqa: D102
-    def maintain(self) -> None: ...  # noqa: D102
-    @property
-    def entries(self) -> int: ...  # noqa: D102
-    @property
-    def estimated_bytes(self) -> float: ...  # noqa: D102
 
 
 class CachedStateBackend:
@@ -100,14 +85,9 @@ class CachedStateBackend:
         self._config = config
         self._storage = TrackedStorage(storage)
         self._states = Registration(restored, config.operator_uid)
-        self._cache_bytes = cache_bytes
+        self._caches = StateCaches(cache_bytes, config.clock)
         self._keys = cast("KeySerializer[object]", config.key_serializer)
         self._objects: dict[str, object] = {}
-        self._caches: list[Cache] = []
-        self._timers: list[StoredTimerQueue] = []
-        self._purges: dict[str, Purge] = {}
-        self._purged_at_snapshot: list[Purge] = []
-        self._maintained_ms = config.clock.now_ms()
         self._closed = False
 
     # --- kinds of state -----------------------------------------------------------------------
@@ -128,10 +108,10 @@ class CachedStateBackend:
         def make() -> ListStateAccess[T]:
             rows = self._owned_rows(name, traits)
             if traits.ttl is None:
-                return self._cached(CachedListState(rows, element, self._cache_bytes))
-            stamped = CachedListState(rows, StampedSerializer(element), self._cache_bytes)
+                return self._caches.add(CachedListState(rows, element, self._caches.cache_bytes))
+            stamped = CachedListState(rows, StampedSerializer(element), self._caches.cache_bytes)
             return ExpiringListState(
-                self._cached(stamped), self._expiry(name, rows, traits.ttl, lists=True)
+                self._caches.add(stamped), self._caches.expire(rows, traits.ttl, lists=True)
             )
 
         rows_format = schemas.ListFormat(_stamped(element, traits))
@@ -150,9 +130,11 @@ class CachedStateBackend:
         def make() -> MapStateAccess[K, V]:
             rows = self._owned_rows(name, traits)
             if traits.ttl is None:
-                return self._cached(CachedMapState(rows, key, value, self._cache_bytes))
-            stamped = CachedMapState(rows, key, StampedSerializer(value), self._cache_bytes)
-            return ExpiringMapState(self._cached(stamped), self._expiry(name, rows, traits.ttl))
+                return self._caches.add(CachedMapState(rows, key, value, self._caches.cache_bytes))
+            stamped = CachedMapState(rows, key, StampedSerializer(value), self._caches.cache_bytes)
+            return ExpiringMapState(
+                self._caches.add(stamped), self._caches.expire(rows, traits.ttl)
+            )
 
         rows_format = schemas.MapFormat(key, _stamped(value, traits))
         found = self._state(name, schemas.MAP, rows_format, traits, make)
@@ -197,9 +179,7 @@ class CachedStateBackend:
         traits = StateTraits(namespaced=namespaced)
 
         def make() -> StoredTimerQueue:
-            queue = StoredTimerQueue(self._owned_rows(name, traits))
-            self._timers.append(queue)
-            return queue
+            return self._caches.add_timers(StoredTimerQueue(self._owned_rows(name, traits)))
 
         found = self._state(name, schemas.TIMERS, schemas.TimerFormat(), traits, make)
         return cast("TimerQueue", found)
@@ -220,19 +200,11 @@ class CachedStateBackend:
 
     def flush(self) -> None:
         """Write all cached changes into the storage."""
-        for cache in self._caches:
-            cache.flush()
-        for queue in self._timers:
-            queue.flush()
+        self._caches.flush()
 
     def maintain(self) -> None:
         """Keep the caches within their budget, and remove some of what has expired."""
-        for cache in self._caches:
-            cache.maintain()
-        now = self._config.clock.now_ms()
-        elapsed, self._maintained_ms = max(0, now - self._maintained_ms), now
-        for purge in self._purges.values():
-            purge.run(now, elapsed // len(self._purges))
+        self._caches.maintain()
 
     def scan(self, name: str, key_groups: KeyGroupRange) -> Iterator[tuple[bytes, bytes]]:
         """Flush, then return the stored rows of a state in order; see the protocol."""
@@ -249,8 +221,7 @@ class CachedStateBackend:
             raise InternalError(msg)
         self.flush()
         if self._storage.full_snapshots:
-            for purge in self._purged_at_snapshot:
-                purge.run_whole(self._config.clock.now_ms())
+            self._caches.purge_before_full_snapshot()
         try:
             files = self._storage.freeze(directory)
         except BaseException:
@@ -275,12 +246,7 @@ class CachedStateBackend:
 
     def metrics(self) -> dict[str, float]:
         """Return gauges of the caches, the timers and the storage."""
-        return self._storage.metrics() | {
-            "stateCacheEntries": float(sum(cache.entries for cache in self._caches)),
-            "stateCacheBytes": sum(cache.estimated_bytes for cache in self._caches),
-            "stateCacheBudgetBytes": float(self._cache_bytes),
-            "stateRowsExpired": float(sum(purge.removed for purge in self._purges.values())),
-        }
+        return self._storage.metrics() | self._caches.metrics()
 
     def close(self) -> None:
         """Release native resources. Idempotent; changes since the last flush are lost."""
@@ -338,27 +304,9 @@ class CachedStateBackend:
         rows = self._owned_rows(name, traits)
         make = CachedValueState if serializer.immutable else SerializedValueState
         if traits.ttl is None:
-            return self._cached(make(rows, serializer, self._cache_bytes))
-        stamped = make(rows, StampedSerializer(serializer), self._cache_bytes)
-        return ExpiringValueState(self._cached(stamped), self._expiry(name, rows, traits.ttl))
-
-    def _cached(self, cache: CacheT) -> CacheT:
-        """Enter a new cache and divide the budget anew."""
-        self._caches.append(cache)
-        for one in self._caches:
-            one.set_budget(self._cache_bytes // len(self._caches))
-        return cache
-
-    def _expiry(
-        self, name: str, rows: OwnedRows, ttl: TimeToLive, *, lists: bool = False
-    ) -> Expiry:
-        expiry = Expiry(ttl, self._config.clock)
-        purge = Purge(rows.store, rows.key_groups, ttl, expiry, lists=lists)
-        if ttl.purges:
-            self._purges[name] = purge
-        if ttl.purge_at_snapshot:
-            self._purged_at_snapshot.append(purge)
-        return expiry
+            return self._caches.add(make(rows, serializer, self._caches.cache_bytes))
+        stamped = make(rows, StampedSerializer(serializer), self._caches.cache_bytes)
+        return ExpiringValueState(self._caches.add(stamped), self._caches.expire(rows, traits.ttl))
 
     def _context_of(self, traits: StateTraits) -> KeyContext:
         return self.namespace_context if traits.namespaced else self.context
