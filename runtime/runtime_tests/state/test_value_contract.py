@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import sys
 
 import pytest
 
@@ -9,6 +10,7 @@ from headrace.errors import InternalError, UserCodeError
 from headrace.keygroups import KeyGroupRange
 from headrace.serialization.row import Row
 from headrace.serialization.types import (
+    BYTES,
     INT,
     LONG,
     PICKLED,
@@ -136,6 +138,26 @@ def test_a_tiny_cache_stays_tiny(make_bench) -> None:
     assert bench.read([f"key-{number}" for number in range(5000)]) == {
         f"key-{number}": number for number in range(5000)
     }
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [(BYTES, b"x" * 1000), (STRING, "x" * 1000), (STRING, "\U0001f600" * 250)],
+    ids=["bytes", "text", "wide text"],
+)
+def test_large_texts_and_bytes_fill_the_cache_and_no_more_than_it(make_bench, type_, value) -> None:
+    bench = make_bench(options=SMALL_CACHE)
+    state = bench.values("text", type_)
+    keys = [f"key-{number}" for number in range(2000)]
+    for number, key in enumerate(keys):
+        bench.select(key)
+        state.update(value)
+        if number % 500 == 0:
+            bench.backend.flush()
+    metrics = bench.backend.metrics()
+    budget = metrics["stateCacheBudgetBytes"]
+    held = metrics["stateCacheEntries"] * sys.getsizeof(value)
+    assert budget / 4 < held < budget
 
 
 def test_values_that_grow_under_their_keys_do_not_outgrow_the_cache(make_bench) -> None:

@@ -19,9 +19,12 @@ against a budget by their measured serialized size.
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from headrace.errors import UserCodeError
+from headrace.serialization.described import describe
+from headrace.serialization.types import BYTES, STRING
 from headrace.state.rows import state_row
 
 if TYPE_CHECKING:
@@ -38,6 +41,10 @@ int key with an int value and of a tuple key with a pickled list."""
 _OBJECT_FACTOR: Final = 4
 """Python objects against their MessagePack bytes, on top of `_ENTRY_BYTES`: an int above 256 takes
 28 bytes for 2 to 9, a str 50 bytes and its text."""
+
+_MEASURABLE: Final = (describe(STRING), describe(BYTES))
+"""Types whose objects say themselves how large they are: text takes from one to four times its
+bytes, and the factor above would keep three of four kilobyte values out of the cache."""
 
 _FIRST_GUESS_BYTES: Final = 2048
 """Size of an entry before any was measured; pessimistic, so that the budget holds at once."""
@@ -65,6 +72,7 @@ class CachedValueState(Generic[T]):
         self._context = rows.context
         self._serializer = serializer
         self._coerce = serializer.coerce
+        self._is_measurable = serializer.snapshot().get("type") in _MEASURABLE
         self._young: dict[object, T | None] = {}
         self._old: dict[object, T | None] = {}
         # Keys in here are in `_young`, and their values are not yet stored.
@@ -166,7 +174,7 @@ class CachedValueState(Generic[T]):
             value = None
             if data is not None:
                 value = self._from_bytes(data)
-                self._observe(len(key) + len(data))
+                self._observe(self._memory_of(value, len(key) + len(data)))
         self._admit(cache_key, value)
         return value
 
@@ -203,7 +211,11 @@ class CachedValueState(Generic[T]):
                 changes.append((row, data))
         except TypeError as error:
             raise self._not_storable(key, error) from error
-        self._learn(size / len(changes))
+        if self._is_measurable:
+            memory = sum(map(sys.getsizeof, map(young.__getitem__, self._dirty)))
+        else:
+            memory = size * self._object_factor
+        self._learn(memory / len(changes))
         return changes
 
     def _probe(self) -> None:
@@ -214,21 +226,27 @@ class CachedValueState(Generic[T]):
             value = self._young[cache_key]
             if value is not None:
                 try:
-                    sizes.append(len(self._to_bytes(value)))
+                    sizes.append(self._memory_of(value, len(self._to_bytes(value))))
                 except TypeError as error:
                     raise self._not_storable(self._dirty[cache_key][1], error) from error
         if sizes:
             self._learn(sum(sizes) / len(sizes))
 
-    def _observe(self, serialized_bytes: int) -> None:
+    def _memory_of(self, value: T, serialized_bytes: int) -> int:
+        """Estimate what a value's objects take in memory."""
+        if self._is_measurable:
+            return sys.getsizeof(value)
+        return self._object_factor * serialized_bytes
+
+    def _observe(self, value_bytes: int) -> None:
         """Move the estimate of an entry's size a little towards what was read."""
-        size = _ENTRY_BYTES + self._object_factor * serialized_bytes
+        size = _ENTRY_BYTES + value_bytes
         self._entry_bytes += (size - self._entry_bytes) / _OBSERVATIONS
         self.set_budget(self._budget_bytes)
 
-    def _learn(self, serialized_bytes: float) -> None:
+    def _learn(self, value_bytes: float) -> None:
         """Move the estimate of an entry's size towards a measurement, upwards at once."""
-        measured = _ENTRY_BYTES + self._object_factor * serialized_bytes
+        measured = _ENTRY_BYTES + value_bytes
         if not self._measured or measured > self._entry_bytes:
             self._entry_bytes = measured
         else:
