@@ -27,15 +27,21 @@ All numbers are big-endian. The format is stored in checkpoints: golden-tested, 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import struct
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from headrace.errors import CorruptStateError
-from headrace.serialization.row import Row, RowKind
+from headrace.serialization.canonical_values import (
+    EPOCH,
+    EPOCH_UTC,
+    MICROSECOND,
+    canonical,
+    canonical_float,
+    duration_micros,
+    micros_of,
+)
+from headrace.serialization.row import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,13 +49,6 @@ if TYPE_CHECKING:
 _U32: Final = struct.Struct(">I")
 _I64: Final = struct.Struct(">q")
 _F64: Final = struct.Struct(">d")
-
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the naive epoch on purpose
-_EPOCH_UTC: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
-
-NAN: Final = math.nan
-"""The one NaN that decoding and coercion return."""
 
 
 def encode(value: object) -> bytes:
@@ -87,147 +86,6 @@ def decode(data: bytes) -> object:
         msg = f"canonical bytes go on behind their value; length={len(data)} end={end}"
         raise CorruptStateError(msg)
     return value
-
-
-def canonical(value: object) -> object:
-    """Return the representative of all values that have the same bytes as ``value``.
-
-    It is what `decode` returns for them: NumPy scalars become Python's, subclasses their base,
-    aware datetimes UTC, decimals their shortest form.
-
-    Raises:
-        TypeError: a type that cannot be a key.
-    """
-    if type(value) in _ATOMIC:
-        return value
-    return _canonical_other(value)
-
-
-_ATOMIC: Final = frozenset({str, int, bytes, bool, type(None)})
-
-
-def _canonical_other(value: object) -> object:  # noqa: C901, PLR0911, PLR0912  one type a line
-    match value:
-        case float():
-            return canonical_float(value)
-        case np.generic():
-            return canonical(_python_scalar(value))
-        case tuple():
-            return tuple(canonical(item) for item in value)
-        case Row():
-            if value.get_row_kind() is not RowKind.INSERT:
-                msg = (
-                    f"a row used as a key must be of kind INSERT; kind={value.get_row_kind().name}"
-                )
-                raise TypeError(msg)
-            return Row.of_names(value.field_names, [canonical(item) for item in value])
-        case list():
-            return [canonical(item) for item in value]
-        case str():
-            return str.__str__(value)
-        case int():
-            return int.__index__(value)
-        case bytes() | bytearray():
-            return bytes(value)
-        case Decimal():
-            return _canonical_decimal(value)
-        case dt.datetime():
-            return _canonical_datetime(value)
-        case dt.date():
-            return dt.date(value.year, value.month, value.day)
-        case dt.time() if value.tzinfo is None:
-            return dt.time(value.hour, value.minute, value.second, value.microsecond)
-        case dt.timedelta():
-            return canonical_duration(value)
-    found = f"{type(value).__module__}.{type(value).__qualname__}"
-    msg = (
-        "a key must be None, bool, int, float, str, bytes, Decimal, date, time, datetime, "
-        f"timedelta, or a tuple, list or Row of these; type={found}"
-    )
-    raise TypeError(msg)
-
-
-def check_insert(row: Row) -> None:
-    """Refuse rows that say "delete" or "update": their kind would be lost in a key.
-
-    Raises:
-        TypeError: the row's kind is not INSERT.
-    """
-    if row.get_row_kind() is not RowKind.INSERT:
-        msg = f"a row used as a key must be of kind INSERT; kind={row.get_row_kind().name}"
-        raise TypeError(msg)
-
-
-def canonical_float(value: float) -> float:
-    """Return ``value`` with -0.0 as 0.0 and every NaN as `NAN`."""
-    return float(value) + 0.0 if value == value else NAN  # noqa: PLR0124  only NaN differs
-
-
-def _python_scalar(value: np.generic) -> object:
-    if isinstance(value, np.datetime64 | np.timedelta64 | np.complexfloating | np.void):
-        msg = f"a NumPy value of this type cannot be a key; type=numpy.{type(value).__name__}"
-        raise TypeError(msg)
-    scalar: object = value.item()
-    return scalar
-
-
-def _canonical_decimal(value: Decimal) -> Decimal:
-    if value.is_snan():
-        msg = "a signaling NaN cannot be a key; type=decimal.Decimal"
-        raise TypeError(msg)
-    if value.is_nan():
-        return Decimal("NaN")
-    if value.is_infinite():
-        return Decimal("Infinity") if value > 0 else Decimal("-Infinity")
-    if value == 0:
-        return Decimal(0)
-    # Decimal.normalize would round to the context's precision; strip zeros exactly instead.
-    sign, digits, exponent = value.as_tuple()
-    end = len(digits)
-    while digits[end - 1] == 0:
-        end -= 1
-    start = 0
-    while digits[start] == 0:
-        start += 1
-    return Decimal((sign, digits[start:end], int(exponent) + len(digits) - end))
-
-
-def _canonical_datetime(value: dt.datetime) -> dt.datetime:
-    if getattr(value, "nanosecond", 0):  # pandas.Timestamp
-        msg = f"a key's time has microseconds at most; type={type(value).__qualname__}"
-        raise TypeError(msg)
-    epoch = _EPOCH if value.utcoffset() is None else _EPOCH_UTC
-    try:
-        return epoch + _micros_of(value) * _MICROSECOND
-    except OverflowError as error:
-        msg = f"a key's time must lie in the years 1 to 9999 in UTC; value={value!s}"
-        raise TypeError(msg) from error
-
-
-def canonical_duration(value: dt.timedelta) -> dt.timedelta:
-    """Return ``value`` as a plain timedelta.
-
-    Raises:
-        TypeError: its microseconds do not fit 64 bits, or it has nanoseconds (pandas.Timedelta).
-    """
-    micros = duration_micros(value)
-    if getattr(value, "nanoseconds", 0) or not -(1 << 63) <= micros < 1 << 63:
-        msg = (
-            "a duration must be whole microseconds that fit 64 bits; "
-            f"type={type(value).__qualname__} value={value!s}"
-        )
-        raise TypeError(msg)
-    return value if type(value) is dt.timedelta else micros * _MICROSECOND
-
-
-def duration_micros(value: dt.timedelta) -> int:
-    """Return the whole microseconds of ``value``."""
-    return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-
-
-def _micros_of(value: dt.datetime) -> int:
-    epoch = _EPOCH if value.utcoffset() is None else _EPOCH_UTC
-    return (value - epoch) // _MICROSECOND
 
 
 def _encode(value: object, out: bytearray) -> None:
@@ -276,7 +134,7 @@ def _encode_decimal(value: Decimal, out: bytearray) -> None:
 
 def _encode_datetime(value: dt.datetime, out: bytearray) -> None:
     out.append(0x09 if value.tzinfo is None else 0x0A)
-    out += _I64.pack(_micros_of(value))
+    out += _I64.pack(micros_of(value))
 
 
 def _encode_items(tag: int, items: tuple[object, ...] | list[object], out: bytearray) -> None:
@@ -379,7 +237,7 @@ def _decode_row(data: bytes, at: int) -> tuple[object, int]:
 
 
 def _decode_micros(data: bytes, at: int, epoch: dt.datetime) -> tuple[object, int]:
-    return epoch + _I64.unpack_from(data, at)[0] * _MICROSECOND, at + 8
+    return epoch + _I64.unpack_from(data, at)[0] * MICROSECOND, at + 8
 
 
 def _decode_float(data: bytes, at: int) -> tuple[object, int]:
@@ -391,7 +249,7 @@ def _decode_date(data: bytes, at: int) -> tuple[object, int]:
 
 
 def _decode_time(data: bytes, at: int) -> tuple[object, int]:
-    moment = _EPOCH + _I64.unpack_from(data, at)[0] * _MICROSECOND
+    moment = EPOCH + _I64.unpack_from(data, at)[0] * MICROSECOND
     return moment.time(), at + 8
 
 
@@ -405,11 +263,11 @@ _DECODERS: Final[tuple[Callable[[bytes, int], tuple[object, int]], ...]] = (
     _part,
     _decode_decimal,
     _decode_date,
-    lambda data, at: _decode_micros(data, at, _EPOCH),
-    lambda data, at: _decode_micros(data, at, _EPOCH_UTC),
+    lambda data, at: _decode_micros(data, at, EPOCH),
+    lambda data, at: _decode_micros(data, at, EPOCH_UTC),
     _decode_tuple,
     _decode_items,
     _decode_row,
     _decode_time,
-    lambda data, at: (_I64.unpack_from(data, at)[0] * _MICROSECOND, at + 8),
+    lambda data, at: (_I64.unpack_from(data, at)[0] * MICROSECOND, at + 8),
 )

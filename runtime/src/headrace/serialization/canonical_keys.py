@@ -14,7 +14,7 @@ import xxhash
 
 from headrace.errors import InvalidProgramError
 from headrace.keygroups import KEY_HASH_SEED
-from headrace.serialization import canonical
+from headrace.serialization import canonical, canonical_values
 from headrace.serialization.keys import (
     CODEC,
     UNDECLARED,
@@ -116,7 +116,7 @@ def _build_coercion(description: TypeDescription) -> Callable[[object], object]:
     """
     match description:
         case PickledType():
-            return canonical.canonical
+            return canonical_values.canonical
         case ScalarType(kind) if kind in _PYTHON_TYPES:
             return _scalar_coercion(description, _PYTHON_TYPES[kind])
         case ScalarType():
@@ -138,7 +138,7 @@ def _scalar_coercion(
     description: TypeDescription, accepts: Callable[[object], bool]
 ) -> Callable[[object], object]:
     def coerce(value: object) -> object:
-        result = canonical.canonical(value)
+        result = canonical_values.canonical(value)
         if not accepts(result):
             raise _not_declared(description, value)
         return result
@@ -176,7 +176,7 @@ def _row_coercion(
         if not isinstance(value, tuple | Row) or len(value) != len(parts):
             raise _not_declared(description, value)
         if isinstance(value, Row):
-            canonical.check_insert(value)
+            canonical_values.check_insert(value)
         pairs = zip(value, parts, strict=True)
         return Row.of_names(names, [None if item is None else part(item) for item, part in pairs])
 

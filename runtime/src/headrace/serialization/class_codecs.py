@@ -7,9 +7,6 @@ There are two ways to a class, with the same bytes:
 - *composed*: msgspec decodes a struct made of the description, the parts are lifted one by one.
   For pydantic models, classes with arrays, and records without a class, whose values are dicts: a
   stored snapshot is enough to read everything.
-
-Codecs of parts take what a decoded value may be, and little else: serializers of classes decode
-what they have encoded (`Codec.verify`).
 """
 
 from __future__ import annotations
@@ -18,10 +15,9 @@ import dataclasses
 import datetime as dt
 import uuid
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, cast
 
 import msgspec
-import numpy as np
 
 from headrace.errors import InvalidProgramError
 from headrace.serialization.class_types import (
@@ -42,11 +38,21 @@ from headrace.serialization.class_types import (
 from headrace.serialization.codec import Codec, identity
 from headrace.serialization.models import model_fields, model_maker
 from headrace.serialization.numpy_codec import numpy_codec
+from headrace.serialization.part_codecs import (
+    bounded,
+    collection,
+    dict_check,
+    dict_of,
+    fixed,
+    optional,
+    plain,
+    union,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from headrace.serialization.class_types import Bounds, ClassPart
+    from headrace.serialization.class_types import ClassPart
 
 _NATIVE: Final[dict[NativeKind, Any]] = {
     NativeKind.BOOLEAN: bool,
@@ -61,13 +67,6 @@ _NATIVE: Final[dict[NativeKind, Any]] = {
     NativeKind.TIMEDELTA: dt.timedelta,
     NativeKind.UUID: uuid.UUID,
     NativeKind.NONE: None,
-}
-
-_CONTAINERS: Final[dict[CollectionKind, Callable[[Iterable[object]], object]]] = {
-    CollectionKind.LIST: list,
-    CollectionKind.SET: set,
-    CollectionKind.FROZENSET: frozenset,
-    CollectionKind.VAR_TUPLE: tuple,
 }
 
 
@@ -129,21 +128,21 @@ class _ClassCodecs:
     def part(self, part: ClassPart) -> Codec:  # noqa: C901, PLR0911  one kind a case
         match part:
             case NativeType(kind, bounds):
-                return _plain(_bounded(_NATIVE[kind], bounds))
+                return plain(bounded(_NATIVE[kind], bounds))
             case ChoiceType(_, values, python_class):
-                return _plain(Literal[values] if python_class is None else python_class)
+                return plain(Literal[values] if python_class is None else python_class)
             case OptionalType(of):
-                return _optional(self.part(of))
+                return optional(self.part(of))
             case UnionType(members):
-                return _union(members, [self.part(member) for member in members])
+                return union(members, [self.part(member) for member in members])
             case CollectionType(kind, element, bounds):
                 if isinstance(element, RecordType) and element.python_class is None:
                     kind = CollectionKind.LIST  # dicts do not go into sets
-                return _collection(kind, self.part(element), bounds)
+                return collection(kind, self.part(element), bounds)
             case FixedTupleType(elements):
-                return _fixed([self.part(element) for element in elements])
+                return fixed([self.part(element) for element in elements])
             case DictType(key, value, bounds):
-                return _dict(self.part(key), self.part(value), bounds)
+                return dict_of(self.part(key), self.part(value), bounds)
             case RecursiveType(name):
                 return self._open[name].again()
             case NumpyType():
@@ -166,7 +165,7 @@ class _Composed:
         self._some_may_miss = not all(self._required)
         self._make = _maker(record)
         python_class = record.python_class
-        self.check = _dict_check(record) if python_class is None else _instance_check(python_class)
+        self.check = dict_check(record) if python_class is None else _instance_check(python_class)
         self.wire_type: type[msgspec.Struct]
 
     def set_parts(self, parts: list[Codec]) -> None:
@@ -250,24 +249,6 @@ def _maker(record: RecordType) -> Callable[[dict[str, object]], object]:
     return lambda fields: python_class(**fields)
 
 
-def _dict_check(record: RecordType) -> Callable[[object], object]:
-    names = {field.name for field in record.fields}
-    if record.tag is not None:
-        names.add(record.tag.field)
-
-    def check(value: object) -> object:
-        if isinstance(value, dict) and value.keys() == names:
-            if record.tag is None or value[record.tag.field] == record.tag.value:
-                return value
-            msg = f"a dict has another tag; class={record.name} tag={record.tag}"
-            raise TypeError(msg)
-        found = sorted(map(str, value)) if isinstance(value, dict) else type(value).__qualname__
-        msg = f"a dict needs exactly a class's fields; class={record.name} found={found}"
-        raise TypeError(msg)
-
-    return check
-
-
 def _instance_check(python_class: type) -> Callable[[object], object]:
     exact = getattr(python_class, "__origin__", python_class)  # of a generic class
 
@@ -280,151 +261,3 @@ def _instance_check(python_class: type) -> Callable[[object], object]:
         raise TypeError(msg)
 
     return check
-
-
-# --- parts ----------------------------------------------------------------------------------------
-
-
-def _plain(wire_type: object) -> Codec:
-    return Codec(wire_type, identity, identity, identity, immutable=False, verify=True)
-
-
-def _bounded(wire_type: object, bounds: Bounds) -> object:
-    if not bounds:
-        return wire_type
-    constraints: dict[str, Any] = dict(bounds)
-    return Annotated[wire_type, msgspec.Meta(**constraints)]
-
-
-def _of(python_type: Any, *parts: object) -> object:  # noqa: ANN401  a generic class
-    """Return e.g. ``list[int]`` for types that are known at run time only."""
-    return python_type.__class_getitem__(parts)
-
-
-def _optional(part: Codec) -> Codec:
-    down, up = part.lower, part.lift
-    return Codec(
-        wire_type=Union[part.wire_type, None],  # noqa: UP007  known at run time only
-        coerce=identity,
-        lower=identity if down is identity else lambda v: None if v is None else down(v),
-        lift=identity if up is identity else lambda w: None if w is None else up(w),
-        immutable=False,
-        verify=True,
-    )
-
-
-def _collection(kind: CollectionKind, part: Codec, bounds: Bounds) -> Codec:
-    container, down, up = _CONTAINERS[kind], part.lower, part.lift
-    if down is identity and up is identity:
-        parts = (part.wire_type, ...) if container is tuple else (part.wire_type,)
-        return _plain(_bounded(_of(container, *parts), bounds))
-
-    def lower(value: object) -> object:
-        if not isinstance(value, list | tuple | set | frozenset):
-            msg = f"a value is not of its declared type; declared={kind.value} type={type(value)}"
-            raise TypeError(msg)
-        return [down(item) for item in value]
-
-    def lift(wire: object) -> object:
-        return container(map(up, cast("list[object]", wire)))
-
-    wire_type = _bounded(_of(list, part.wire_type), bounds)
-    return Codec(wire_type, identity, lower, lift, immutable=False, verify=True)
-
-
-def _fixed(parts: list[Codec]) -> Codec:
-    wire_type = _of(tuple, *(part.wire_type for part in parts))
-    if all(part.lower is identity and part.lift is identity for part in parts):
-        return _plain(wire_type)
-
-    def lower(value: object) -> object:
-        items = cast("tuple[object, ...]", value)
-        return [part.lower(item) for part, item in zip(parts, items, strict=True)]
-
-    def lift(wire: object) -> object:
-        items = cast("tuple[object, ...]", wire)
-        return tuple([part.lift(item) for part, item in zip(parts, items, strict=True)])
-
-    return Codec(wire_type, identity, lower, lift, immutable=False, verify=True)
-
-
-def _dict(key: Codec, value: Codec, bounds: Bounds) -> Codec:
-    down, up = value.lower, value.lift
-    wire_type = _bounded(_of(dict, key.wire_type, value.wire_type), bounds)
-    if down is identity and up is identity:
-        return _plain(wire_type)
-
-    def lower(mapping: object) -> object:
-        if not isinstance(mapping, dict):
-            msg = f"a value is not of its declared type; declared=map type={type(mapping)}"
-            raise TypeError(msg)
-        return {k: down(v) for k, v in mapping.items()}
-
-    def lift(wire: object) -> object:
-        return {k: up(v) for k, v in cast("dict[object, object]", wire).items()}
-
-    return Codec(wire_type, identity, lower, lift, immutable=False, verify=True)
-
-
-def _union(members: tuple[ClassPart, ...], parts: list[Codec]) -> Codec:
-    wire_type: Any = Union.__getitem__(tuple(part.wire_type for part in parts))
-    if all(part.lower is identity and part.lift is identity for part in parts):
-        return _plain(wire_type)
-    lowers = [
-        (_accepts(member), part.lower)
-        for member, part in zip(members, parts, strict=True)
-        if part.lower is not identity
-    ]
-    lifts = [
-        (_wire_class(member, part), part.lift)
-        for member, part in zip(members, parts, strict=True)
-        if part.lift is not identity
-    ]
-
-    def lower(value: object) -> object:
-        down = next((down for accepts, down in lowers if accepts(value)), identity)
-        return down(value)
-
-    def lift(wire: object) -> object:
-        up = next((up for python_class, up in lifts if isinstance(wire, python_class)), identity)
-        return up(wire)
-
-    return Codec(wire_type, identity, lower, lift, immutable=False, verify=True)
-
-
-def _accepts(member: ClassPart) -> Callable[[object], bool]:
-    """Whether a value is of this member of a union; of those whose values are converted."""
-    match member:
-        case RecordType(python_class=None):
-            check = _dict_check(member)
-
-            def is_record(value: object) -> bool:
-                try:
-                    check(value)
-                except TypeError:
-                    return False
-                return True
-
-            return is_record
-        case RecordType(python_class=python_class):
-            return lambda value: type(value) is python_class
-        case CollectionType(kind):
-            container = cast("type", _CONTAINERS[kind])
-            return lambda value: isinstance(value, container)
-        case FixedTupleType():
-            return lambda value: isinstance(value, tuple)
-        case NumpyType():
-            return lambda value: isinstance(value, np.ndarray)
-        case _:
-            return lambda value: isinstance(value, dict)
-
-
-def _wire_class(member: ClassPart, part: Codec) -> type | tuple[type, ...]:
-    """Return the Python classes of a member's decoded values; unions hold one of each at most."""
-    match member:
-        case RecordType():
-            return cast("type", part.wire_type)
-        case DictType():
-            return dict
-        case _:
-            return list, tuple

@@ -25,7 +25,7 @@ import xxhash
 
 from headrace.errors import CorruptStateError
 from headrace.keygroups import KEY_HASH_SEED
-from headrace.serialization import canonical
+from headrace.serialization import canonical, canonical_values
 from headrace.serialization.compatibility import Compatibility, Verdict, of_value
 from headrace.serialization.described import describe, parse
 from headrace.serialization.type_text import type_text
@@ -296,7 +296,7 @@ class FloatKeySerializer(DeclaredKeySerializer[float]):
         number = float(value)
         if self._single and math.isfinite(number):
             number = _round_to_float32(number)
-        return canonical.canonical_float(number)
+        return canonical_values.canonical_float(number)
 
     def serialize(self, value: float) -> bytes:
         """Return eight bytes that sort by value."""
@@ -309,7 +309,7 @@ class FloatKeySerializer(DeclaredKeySerializer[float]):
             return self.corrupt(data)
         (bits,) = _U64.unpack(data)
         (value,) = _F64.unpack(_U64.pack(bits ^ (_SIGN if bits & _SIGN else _ALL)))
-        return canonical.canonical_float(value)
+        return canonical_values.canonical_float(value)
 
     def cache_key(self, key: float) -> object:
         """The float itself, a fixed string for NaN, which does not equal itself."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from headrace.serialization import canonical
+from headrace.serialization import canonical, canonical_values
 from headrace.serialization.codec import Codec, identity, not_of
 from headrace.serialization.exact import Exact
 from headrace.serialization.types import INTEGER_BITS, ScalarKind, ScalarType
@@ -104,7 +104,7 @@ def _to_date(value: object) -> object:
 def _to_time(value: object) -> object:
     if not isinstance(value, dt.time) or value.tzinfo is not None:
         return None
-    return canonical.canonical(value)
+    return canonical_values.canonical(value)
 
 
 def _to_timestamp(value: object) -> object:
@@ -112,7 +112,7 @@ def _to_timestamp(value: object) -> object:
         return value
     if not isinstance(value, dt.datetime) or value.utcoffset() is not None:
         return None
-    return canonical.canonical(value)
+    return canonical_values.canonical(value)
 
 
 def _to_instant(value: object) -> object:
@@ -120,11 +120,11 @@ def _to_instant(value: object) -> object:
         return value
     if not isinstance(value, dt.datetime) or value.utcoffset() is None:
         return None
-    return canonical.canonical(value)
+    return canonical_values.canonical(value)
 
 
 def _to_duration(value: object) -> object:
-    return canonical.canonical_duration(value) if isinstance(value, dt.timedelta) else None
+    return canonical_values.canonical_duration(value) if isinstance(value, dt.timedelta) else None
 
 
 def _lower_big_int(value: int) -> object:
@@ -182,7 +182,7 @@ _SCALARS: Final[
     ScalarKind.DURATION: (
         _to_duration,
         int,
-        canonical.duration_micros,
+        canonical_values.duration_micros,
         lambda wire: wire * _MICROSECOND,
     ),
 }

@@ -1,4 +1,4 @@
-"""Rewriting of restored rows whose type has changed (E6, ADR 0012).
+"""Rewriting of restored rows whose type has changed (E6, ADR 0017).
 
 Runs when the program declares a restored state whose type differs, before the slot has seen a
 record: afterwards every row is of the declared type, and the state's schema in the next checkpoint
