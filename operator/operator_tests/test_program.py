@@ -159,6 +159,26 @@ def test_a_job_whose_program_never_came_can_be_deleted():
     asyncio.run(check())
 
 
+def test_a_job_can_be_suspended_though_its_program_is_nowhere():
+    async def check():
+        operator = await running("print(1)")
+        operator.cluster.objects.pop(PROGRAMS)
+        operator.cluster.objects.pop(COPY)
+        await operator.turns()
+        operator.cluster.edit(Kind.STREAM_JOB, NAMESPACE, NAME, state="suspended")
+        await operator.live(6)
+        assert LifecycleState.SUSPENDED is operator.status.lifecycle_state
+        assert DRIVER not in operator.cluster.objects
+        operator.cluster.edit(Kind.STREAM_JOB, NAMESPACE, NAME, state="running")
+        await operator.live(3)
+        assert DRIVER not in operator.cluster.objects
+        put(operator, "print(1)")
+        await operator.live(6)
+        assert LifecycleState.RUNNING is operator.status.lifecycle_state
+
+    asyncio.run(check())
+
+
 def test_a_failed_job_is_fixed_by_its_config_map_alone():
     async def check():
         operator = await running("raise SystemExit")

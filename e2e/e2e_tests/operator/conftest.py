@@ -92,13 +92,13 @@ class OperatorProcess:
             "-m",
             "headrace_operator",
             "run",
-            *options,
             "--poll-interval=0.3",
             "--resync-interval=5",
             "--deletion-timeout=20",
             f"--driver-port={driver_port}",
             "--health-port=0",
             "--metrics-port=0",
+            *options,
         ]
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "POD_NAME": name}
         self.log = log

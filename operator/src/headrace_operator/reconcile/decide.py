@@ -13,6 +13,7 @@ from typing import Final
 from headrace.api.names import ROLE_EXECUTOR, role_selector, selector_text
 from headrace.api.v1alpha1 import (
     CheckpointStatus,
+    DesiredState,
     DriverRecord,
     LifecycleState,
     ReconciledSpec,
@@ -43,7 +44,7 @@ from headrace_operator.reconcile.health import (
     ready_since,
 )
 from headrace_operator.reconcile.plan import Plan, Problem, Wanted
-from headrace_operator.reconcile.program import PROGRAM_MISSING, resolve_program
+from headrace_operator.reconcile.program import PROGRAM_MISSING, Program, resolve_program
 from headrace_operator.reconcile.transitions import derive_events
 from headrace_operator.settings import Settings
 from headrace_operator.validate.spec import InvalidSpec, derive_warnings, validate_spec
@@ -86,7 +87,9 @@ def _want(facts: Facts) -> Wanted | InvalidSpec:
         return spec
     program = resolve_program(facts)
     if isinstance(program, InvalidSpec):
-        return program
+        if spec.state is not DesiredState.SUSPENDED:
+            return program
+        program = Program(missing=program.message)  # to stop takes no program
     digest = digest_spec(spec, restarted_at=facts.job.restarted_at, program=program.text)
     recorded = facts.job.status.last_reconciled_spec
     change = diff_specs(recorded or ReconciledSpec(generation=0, digest=""), digest)
