@@ -29,17 +29,24 @@ class Count(KeyedProcessFunction):
         yield f"{ctx.get_current_key()}:end:{self.count.value()}"
 
 
-def main(input_dir: str, output_dir: str) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment()
+def lines_of(env: StreamExecutionEnvironment, directory: str, uid: str):
     source = (
-        FileSource.for_record_stream_format(StreamFormat.text_line_format(), input_dir)
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), directory)
         .monitor_continuously(Duration.of_seconds(1))
         .build()
     )
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), uid).uid(uid)
+
+
+def main(input_dir: str, output_dir: str, new_input: str = "", count_uid: str = "count") -> None:
+    """Run the job, or what became of it: a new source before the old one, a renamed operator."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    new = lines_of(env, new_input, "new") if new_input else None
+    lines = lines_of(env, input_dir, "in")
+    lines = lines if new is None else new.union(lines)
     sink = FileSink.for_row_format(output_dir, SimpleStringSchema()).build()
-    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "in").uid("in")
     counts = lines.key_by(lambda value: value, Types.STRING()).process(Count(), Types.STRING())
-    counts.uid("count").sink_to(sink).uid("out")
+    counts.uid(count_uid).sink_to(sink).uid("out")
     env.execute("count")
 
 

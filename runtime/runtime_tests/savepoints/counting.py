@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -162,6 +162,7 @@ def running_job(
     output: Path,
     *,
     program: Path = PROGRAM,
+    args: Sequence[str] = (),
     parallelism: int = 2,
     restore: str | None = None,
     options: Mapping[str, str] | None = None,
@@ -175,7 +176,7 @@ def running_job(
         job_name=name,
         namespace="test",
         program=str(program),
-        args=[str(world.input), str(output)],
+        args=list(args or (str(world.input), str(output))),
         parallelism=parallelism,
         max_parallelism=128,
         config={

@@ -11,6 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 import botocore.exceptions
+from boto3.s3.transfer import S3TransferRetriesExceededError
 
 from headrace.errors import (
     HeadraceError,
@@ -105,6 +106,9 @@ def mapped_s3_errors(uri: str) -> Iterator[None]:
         raise from_response(error, uri) from error
     except botocore.exceptions.BotoCoreError as error:
         raise from_client(error, uri) from error
+    except S3TransferRetriesExceededError as error:
+        msg = f"storage keeps breaking off its answers; uri={uri} cause={error.last_exception!r}"
+        raise StorageUnavailableError(msg) from error
 
 
 def from_response(error: botocore.exceptions.ClientError, uri: str) -> HeadraceError:
