@@ -43,9 +43,7 @@ def has_commit(directory: Path, epoch: Epoch) -> bool:
     return (directory / "commits" / str(epoch)).exists()
 
 
-def read_position(
-    directory: Path, epoch: Epoch, ends: Mapping[OperatorUid, str]
-) -> SourcePosition:
+def read_position(directory: Path, epoch: Epoch, ends: Mapping[OperatorUid, str]) -> SourcePosition:
     """Read the entries that a restart after ``epoch`` needs; Spark must have committed it.
 
     Args:
