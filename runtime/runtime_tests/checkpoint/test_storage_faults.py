@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -44,11 +45,9 @@ def test_every_restore_is_what_was_checkpointed(tmp_path: Path, batch: int) -> N
 
 @pytest.mark.property
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(10))
-def test_every_restore_is_what_was_checkpointed_in_many_more_runs(
-    tmp_path: Path, batch: int
-) -> None:
-    for seed in range(1000 + batch * 200, 1200 + batch * 200):
+def test_every_restore_is_what_was_checkpointed_in_many_more_runs(tmp_path: Path) -> None:
+    """2,000 runs have been made; how many more is for HEADRACE_FAULT_RUNS to say."""
+    for seed in range(1000, 1000 + int(os.environ.get("HEADRACE_FAULT_RUNS", "100"))):
         come_through(seed, tmp_path)
 
 

@@ -7,7 +7,8 @@ reaches the point it ends itself with
 SIGKILL: nothing is flushed, no handler runs. ``point=3@/dir`` also creates ``/dir/point`` first and
 does nothing when that exists, so that the process that takes over is spared.
 
-Points: see `POINTS` and `SAVEPOINT_POINTS`. The technique is that of TiKV's fail-rs and FreeBSD's fail(9).
+Points: see `POINTS` and `SAVEPOINT_POINTS`. The technique is that of TiKV's fail-rs and FreeBSD's
+fail(9).
 """
 
 from __future__ import annotations
