@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,11 @@ def test_types_print_as_people_write_them():
         "NUMPY<int8>",
         "ARROW_BATCH<f0 INT>",
     ]
+
+
+def test_the_page_of_types_names_them_all():
+    page = (Path(__file__).parents[3] / "docs" / "types.md").read_text()
+    assert [name for name in dir(Types) if name.isupper() and name not in page] == []
 
 
 def test_former_names_are_of_fields_that_exist():
