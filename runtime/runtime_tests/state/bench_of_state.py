@@ -31,6 +31,10 @@ from headrace.state.memory import SlotMemory
 MAX_PARALLELISM = 16
 """Small, so that walks over all key groups are short."""
 
+SHARED_MEMORY = Path("/dev/shm")
+SCRATCH = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+"""Files of a test live for milliseconds; the disk would be most of its time."""
+
 STRING_KEYS = key_serializer(STRING)
 
 _NUMBERS = itertools.count()

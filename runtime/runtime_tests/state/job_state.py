@@ -19,16 +19,19 @@ from headrace.state.access import StateTraits, TimeToLive
 from headrace.state.contract import RestoreSource
 from headrace.state.rows import window_namespace
 
-from .bench_of_state import MAX_PARALLELISM, ManualClock, StateBench, as_source, one_key_per_group
+from .bench_of_state import (
+    MAX_PARALLELISM,
+    SCRATCH,
+    ManualClock,
+    StateBench,
+    as_source,
+    one_key_per_group,
+)
 
 BACKENDS = ("rocksdb", "hashmap")
 KEYS = one_key_per_group()[::4]
 WINDOWS = [window_namespace(start, start + 10) for start in (-10, 0, 10)]
 TTL_MS = 100
-
-SHARED_MEMORY = Path("/dev/shm")
-SCRATCH = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-"""Files of a model run live for milliseconds; the disk would be most of its time."""
 
 EXPIRING = StateTraits(TimeToLive(TTL_MS))
 EXPIRING_ON_READ = StateTraits(TimeToLive(TTL_MS, on_read=True))

@@ -231,7 +231,7 @@ steps = st.lists(
 @pytest.mark.property
 @pytest.mark.usefixtures("small_heads")
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=steps)
 def test_any_sequence_of_calls_agrees_with_a_set_of_timers(make_bench, steps) -> None:
