@@ -343,6 +343,21 @@ class KeyedStateBackendFactory(Protocol):
         """
         ...
 
+    def read(self, source: RestoreSource, directory: Path) -> StateStorage:
+        """Open frozen files to look at their rows; nothing is written into them.
+
+        Rows are those of ``source.key_group_range``, by the names of ``source.schemas``;
+        `headrace.state.entries` takes them apart.
+
+        Args:
+            source: what to read.
+            directory: made for what reading needs; the caller closes the storage and removes it.
+
+        Raises:
+            CorruptStateError: the files cannot be opened.
+        """
+        ...
+
     def prepare(
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]
     ) -> StateStorage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from headrace.errors import CorruptStateError
@@ -30,6 +31,12 @@ class HashmapBackendFactory:
     ) -> CachedStateBackend:
         """Open a backend; see the protocol. All rows are read into memory."""
         return self.open_prepared(config, self.prepare(config, sources), sources)
+
+    def read(self, source: RestoreSource, directory: Path) -> StateStorage:  # noqa: ARG002 - needs none
+        """Read frozen files into memory to look at their rows; see the protocol."""
+        storage = HashmapStorage(sys.maxsize, "reader")
+        _read(source, source.key_group_range, storage)
+        return storage
 
     def prepare(
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.errors import InternalError
 from headrace.state.backend import open_backend
 from headrace.state.rocksdb.options import DatabaseOptions
-from headrace.state.rocksdb.restore import open_storage
+from headrace.state.rocksdb.restore import open_for_reading, open_storage
 from headrace.state.rocksdb.settings import parse_settings
 from headrace.state.schemas import check_key_type, merge_schemas
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from headrace.state.storage import StateStorage
 
 
+READING_BYTES: Final = 64 << 20
+"""Memory of a database that is only looked at."""
+
+
 class RocksDBBackendFactory:
     """`KeyedStateBackendFactory` for ``state.backend.type: rocksdb``."""
 
@@ -29,6 +33,11 @@ class RocksDBBackendFactory:
     ) -> CachedStateBackend:
         """Open a backend; see the protocol."""
         return self.open_prepared(config, self.prepare(config, sources), sources)
+
+    def read(self, source: RestoreSource, directory: Path) -> StateStorage:
+        """Open frozen files to look at their rows; see the protocol."""
+        options = DatabaseOptions(parse_settings({}, READING_BYTES))
+        return open_for_reading(source, directory, options)
 
     def prepare(
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]

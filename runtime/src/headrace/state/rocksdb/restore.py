@@ -65,6 +65,24 @@ def open_storage(
     return storage
 
 
+def open_for_reading(
+    source: RestoreSource, scratch: Path, options: DatabaseOptions
+) -> RocksDBStorage:
+    """Open a copy of frozen files, made of links in ``scratch``, to look at their rows.
+
+    Raises:
+        CorruptStateError: they cannot be opened.
+    """
+    link_database(source.directory, scratch)
+    storage = RocksDBStorage(scratch, options, read_only=True)
+    try:
+        _check_complete(source, storage)
+    except BaseException:
+        storage.close()
+        raise
+    return storage
+
+
 def link_database(source: Path, target: Path) -> None:
     """Make ``target`` a database directory with the frozen files of ``source``.
 
@@ -116,10 +134,8 @@ def _merge(
     if kept is None:
         return
     start, end = rows_of_range(kept)
-    link_database(source.directory, scratch)
-    other = RocksDBStorage(scratch, options, read_only=True)
+    other = open_for_reading(source, scratch, options)
     try:
-        _check_complete(source, other)
         for name in other.families:
             with reading_stored_files(source.directory):
                 storage.rows(name).write(other.rows(name).scan(start, end))
