@@ -251,6 +251,8 @@ def kubernetes_conf(config: DriverConfig, host: str, pod_name: str) -> dict[str,
         "spark.kubernetes.executor.podTemplateFile": "/etc/headrace/executor.yaml",
         "spark.kubernetes.executor.podTemplateContainerName": CONTAINER_EXECUTOR,
         "spark.kubernetes.executor.deleteOnTermination": "true",
+        # files beside the image's come from the pod template, in executors as in the driver
+        "spark.kubernetes.executor.disableConfigMap": "true",
         "spark.kubernetes.executor.request.cores": executor.cpu_request,
         "spark.kubernetes.allocation.batch.delay": "1s",
         "spark.kubernetes.allocation.batch.size": "20",

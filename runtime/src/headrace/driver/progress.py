@@ -32,6 +32,7 @@ class JobProgress:
         self._clock = clock
         self._records = 0
         self._epochs = 0
+        self._claimed_at_s = 0.0
         self._failed_at_s: float | None = None
         self._window: deque[tuple[float, int]] = deque()
 
@@ -43,6 +44,7 @@ class JobProgress:
     def generation_started(self) -> None:
         """Begin to count epochs anew."""
         self._epochs = 0
+        self._claimed_at_s = self._clock.monotonic_s()
 
     def restored(self, slot: int, message: Restored) -> None:
         """Note that a slot has its state."""
@@ -58,6 +60,13 @@ class JobProgress:
         """Count an epoch."""
         self._epochs += 1
         now = self._clock.monotonic_s()
+        if self._epochs == 1:
+            log.info(
+                "first epoch has ended epoch=%s duration_ms=%.0f s_since_claim=%.1f",
+                event.epoch,
+                event.duration_ms,
+                now - self._claimed_at_s,
+            )
         if self._failed_at_s is not None:
             self._status.update(last_recovery_s=round(now - self._failed_at_s, 3))
             self._failed_at_s = None

@@ -100,4 +100,4 @@ def empty_rows(spark: SparkSession) -> DataFrame:
 
 def start_slots(exchange: SlotExchange, starter: SlotStarter) -> None:
     """Run the task that starts missing slot processes, one a slot, where its anchor is cached."""
-    exchange.anchor.mapInArrow(starter, EXCHANGE_SCHEMA).count()
+    exchange.anchor.mapInArrow(starter, EXCHANGE_SCHEMA).collect()  # no rows; a count costs a stage

@@ -10,6 +10,8 @@ docs/adr/0001.
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
@@ -20,6 +22,8 @@ from headrace.errors import InternalError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 SLOT_COLUMN: Final = "slot"
 CHUNK_COLUMN: Final = "chunk"
@@ -80,6 +84,7 @@ class SlotExchange:
     """
 
     def __init__(self, spark: SparkSession, parallelism: int) -> None:
+        started = time.perf_counter()
         self._parallelism = parallelism
         self.representatives = find_representatives(parallelism)
         rows = [(value, None) for value in self.representatives]
@@ -89,6 +94,8 @@ class SlotExchange:
             .persist(StorageLevel.MEMORY_ONLY)
         )
         self._assert_partitioning()
+        seconds = time.perf_counter() - started
+        log.info("the exchange is ready slots=%s seconds=%.1f", parallelism, seconds)
 
     def _assert_partitioning(self) -> None:
         """Fill the cache and prove that partition i holds the anchor row of slot i."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ from headrace.slot.startup import ENV_TOKEN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 FIXED: Final[Mapping[str, str]] = {
     # plan stability: an epoch's plan is made by Headrace, not re-planned while it runs
@@ -135,7 +138,10 @@ def start_session(settings: SessionSettings) -> SparkSession:
     options = session_options(settings)
     for key, value in options.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    started = time.perf_counter()
+    log.info("Spark starts master=%s", settings.master)
+    session = builder.getOrCreate()  # returns once the executors have registered
+    log.info("Spark has started seconds=%.1f", time.perf_counter() - started)
     session.sparkContext.setLogLevel(options["spark.log.level"])
     quieten(session)
     return session
