@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,9 +113,17 @@ def jcmd(pid: int, *command: str) -> str:
 
 def live_classes(pid: int) -> dict[str, int]:
     """Return the bytes that live objects hold, by class; collects garbage first."""
-    lines = jcmd(pid, "GC.class_histogram").splitlines()
-    rows = (line.split() for line in lines if re.match(r"\s*\d+:", line))
-    return {row[3]: int(row[2]) for row in rows}
+    sizes: Counter[str] = Counter()
+    text = jcmd(pid, "GC.class_histogram")
+    for size, name in re.findall(r"^ *\d+: +\d+ +(\d+) *(.*)$", text, re.MULTILINE):
+        sizes[name or "hidden"] += int(size)  # one name can be many classes
+    return dict(sizes)
+
+
+def thread_groups(pid: int) -> Counter[str]:
+    """Return how many threads a JVM has of each kind."""
+    names = re.findall(r'^"(.*?)" ', jcmd(pid, "Thread.print"), re.MULTILINE)
+    return Counter(re.sub(r"\d+", "*", name) for name in names)
 
 
 class Soak:
@@ -185,7 +194,9 @@ class Soak:
         }
         if args.verbose:
             for name in self.classes:
-                print(name, *self.grown(name), sep="\n  ", file=sys.stderr)
+                kinds = thread_groups(self.processes()[name]).most_common(12)
+                threads_of = [f"{count} {kind}" for kind, count in kinds]
+                print(name, *self.grown(name), *threads_of, sep="\n  ", file=sys.stderr)
         return {
             "bench": "soak",
             "epochs": epoch,

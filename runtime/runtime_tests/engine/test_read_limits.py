@@ -24,7 +24,9 @@ def test_offsets_of_kafka_are_counted_by_partition():
     assert 4 + 0 + 3 == rows_between(start, end)
 
 
-@pytest.mark.parametrize("text", ["7", "null", '{"logOffset": 4}', '{"offset": 1, "timestamp": 2}'])
+@pytest.mark.parametrize(
+    "text", ["7", "null", "offset 7", '{"logOffset": 4}', '{"offset": 1, "timestamp": 2}']
+)
 def test_offsets_of_other_sources_are_not_guessed_at(text):
     assert parse_offsets(text) is None
 

@@ -33,7 +33,10 @@ CEILING_OPTION: Final = "headrace.ceiling"
 _DEAF: Final = frozenset({"RatePerMicroBatchStream"})
 """Sources that announce a limit and do not obey one."""
 
-_UNLIMITED: Final = frozenset({"KafkaMicroBatchStream", "FileStreamSource"})
+_FILES: Final = "FileStreamSource"
+"""Spark's own source of files; those of others count in their own way."""
+
+_UNLIMITED: Final = frozenset({"KafkaMicroBatchStream", _FILES})
 """Sources that obey a limit although they have none by default."""
 
 
@@ -93,7 +96,7 @@ class ReadLimits:
 
     def observe(self) -> list[SourceFacts]:
         """Return the facts of the epoch that runs, one for each source that takes limits."""
-        if self._execution is None:
+        if self._execution is None or not self._sources:
             return []
         offsets = self._execution.availableOffsets()
         return [source.observe(offsets) for source in self._sources]
@@ -181,10 +184,10 @@ def _limited_source(
     match limit.getClass().getSimpleName():
         case "ReadMaxRows":
             return _LimitedSource(stream, ReadUnit.ROWS, own_ceiling or limit.maxRows())
-        case "ReadMaxFiles":
+        case "ReadMaxFiles" if name == _FILES:
             return _LimitedSource(stream, ReadUnit.FILES, own_ceiling or limit.maxFiles())
         case "ReadAllAvailable" if name in _UNLIMITED:
-            unit = ReadUnit.FILES if name == "FileStreamSource" else ReadUnit.ROWS
+            unit = ReadUnit.FILES if name == _FILES else ReadUnit.ROWS
             return _LimitedSource(stream, unit, own_ceiling)
     return None
 
@@ -216,7 +219,10 @@ def parse_offsets(text: str) -> dict[str, int] | None:
 
     ``{"topic": {"0": 12, "1": 7}}``
     """
-    decoded = json.loads(text)
+    try:
+        decoded = json.loads(text)
+    except ValueError:
+        return None
     if not isinstance(decoded, dict):
         return None
     offsets: dict[str, int] = {}
