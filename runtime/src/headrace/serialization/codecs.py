@@ -13,6 +13,7 @@ from headrace.serialization.classes import record_of_class
 from headrace.serialization.codec import Codec, identity, not_of
 from headrace.serialization.exact import all_exact, each_exact
 from headrace.serialization.numpy_codec import numpy_codec
+from headrace.serialization.pickles import pickled, unpickled
 from headrace.serialization.row import Row, RowKind, row_class
 from headrace.serialization.scalar_codecs import scalar_codec
 from headrace.serialization.type_text import type_text
@@ -66,8 +67,13 @@ def build_codec(description: TypeDescription) -> Codec:  # noqa: C901, PLR0911  
         case ArrowArrayType() | ArrowBatchType():
             return _arrow(description)
         case PickledType():
-            msg = "pickled values cannot be parts of a typed value, declare the part's type"
-            raise InvalidProgramError(msg)
+            return _STORED_PICKLE if description.as_bytes else _PICKLED
+
+
+_PICKLED: Final = Codec(
+    bytes, identity, pickled, lambda wire: unpickled(cast("bytes", wire)), immutable=False
+)
+_STORED_PICKLE: Final = Codec(bytes, identity, identity, identity, immutable=True, verify=True)
 
 
 def _generic(container: type, *parts: object) -> object:

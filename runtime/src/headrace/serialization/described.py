@@ -47,7 +47,7 @@ from headrace.serialization.class_types import (
 )
 from headrace.serialization.classes import record_of_class
 from headrace.serialization.types import (
-    PICKLED,
+    STORED_PICKLE,
     ArrowArrayType,
     ArrowBatchType,
     ClassType,
@@ -163,7 +163,9 @@ def _describe_record(record: RecordType) -> Described:
 
 
 def parse(described: object) -> TypeDescription:
-    """Return the type of a JSON form: what `describe` wrote, with records for classes.
+    """Return the type of a JSON form: what `describe` wrote.
+
+    Classes become records, whose values are dicts, and pickles stay bytes: nothing is executed.
 
     Raises:
         IncompatibleStateError: it is not understood; a newer release may have written it.
@@ -202,7 +204,7 @@ def _text(value: object) -> str:
 def _parse(described: Described) -> TypeDescription:  # noqa: PLR0911  one kind a case
     match described["type"]:
         case "pickled":
-            return PICKLED
+            return STORED_PICKLE
         case "row":
             return _parse_row(described)
         case "tuple":

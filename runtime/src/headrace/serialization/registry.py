@@ -17,7 +17,6 @@ from headrace.serialization.types import PICKLED
 from headrace.serialization.values import (
     MSGPACK,
     PICKLE,
-    StoredPickleSerializer,
     build_value_serializer,
 )
 
@@ -70,10 +69,6 @@ def serializer_from_snapshot(snapshot: dict[str, object]) -> TypeSerializer[obje
         IncompatibleStateError: the snapshot is not understood; a newer release wrote it.
     """
     description = described_type(snapshot)
-    match snapshot.get("codec"):
-        case codec if codec == KEY:
-            return build_key_serializer(description)
-        case codec if codec == PICKLE:
-            return StoredPickleSerializer()
-        case _:
-            return build_value_serializer(description)
+    if snapshot.get("codec") == KEY:
+        return build_key_serializer(description)
+    return build_value_serializer(description)

@@ -33,7 +33,7 @@ What only fields of classes can be (optional, union, enum...) is in
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.serialization.class_types import ClassPart, NumpyType, RecordType
@@ -69,7 +69,13 @@ class ScalarType:
 
 @dataclass(frozen=True, slots=True)
 class PickledType:
-    """Any picklable Python object; also stands for "not declared"."""
+    """Any picklable Python object; also stands for "not declared".
+
+    Attributes:
+        as_bytes: whether values are the pickles' bytes, as for readers without the program.
+    """
+
+    as_bytes: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,7 @@ class FormerName:
 
 
 PICKLED: Final = PickledType()
+STORED_PICKLE: Final = PickledType(as_bytes=True)
 STRING: Final = ScalarType(ScalarKind.STRING)
 BYTES: Final = ScalarType(ScalarKind.BYTES)
 BOOLEAN: Final = ScalarType(ScalarKind.BOOLEAN)

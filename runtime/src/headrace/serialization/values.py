@@ -22,10 +22,8 @@ Bytes of a value are one MessagePack object (stored format, golden-tested; docs/
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Final, cast
 
-import cloudpickle
 import msgspec
 
 from headrace.errors import CorruptStateError, IncompatibleStateError, InvalidProgramError
@@ -33,8 +31,9 @@ from headrace.serialization.codecs import build_codec
 from headrace.serialization.compatibility import Compatibility, Verdict, of_value
 from headrace.serialization.described import describe, parse
 from headrace.serialization.evolution import resolve
+from headrace.serialization.pickles import pickled, unpickled
 from headrace.serialization.type_text import type_text
-from headrace.serialization.types import PICKLED, ListType, PickledType
+from headrace.serialization.types import PICKLED, STORED_PICKLE, ListType, PickledType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +49,7 @@ PICKLE: Final = "pickle/1"
 def build_value_serializer(description: TypeDescription) -> TypeSerializer[object]:
     """See `headrace.serialization.registry.value_serializer`."""
     if isinstance(description, PickledType):
-        return PickleSerializer()
+        return StoredPickleSerializer() if description.as_bytes else PickleSerializer()
     return MsgpackSerializer(description)
 
 
@@ -163,10 +162,9 @@ class MsgpackSerializer(_DescribedSerializer):
     def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
         """Return the function bytes under ``stored`` -> bytes under this type."""
         if stored.get("codec") == PICKLE:
-            to_values = PickleSerializer().deserialize
 
             def migrated(data: bytes) -> bytes:
-                return self.serialize(to_values(data))
+                return self.serialize(unpickled(data))
 
         else:
             convert = resolve(parse(stored.get("type")), self._description).convert
@@ -191,10 +189,7 @@ class MsgpackSerializer(_DescribedSerializer):
 
 
 class PickleSerializer(_DescribedSerializer):
-    """Any Python object, by pickle: slower, larger, and lost when its class moves (B34).
-
-    Objects of classes that exist only in the submitted program travel by value (cloudpickle).
-    """
+    """Any Python object, by pickle: slower, larger, and lost when its class moves (B34)."""
 
     immutable: Final = False
 
@@ -227,18 +222,7 @@ class PickleSerializer(_DescribedSerializer):
         Raises:
             TypeError: the object cannot be pickled.
         """
-        try:
-            return pickle.dumps(value, protocol=5)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return self._by_value(value)
-
-    def _by_value(self, value: object) -> bytes:
-        try:
-            data: bytes = cloudpickle.dumps(value, protocol=5)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            msg = f"a value cannot be pickled: {error}; type={type(value).__qualname__}"
-            raise TypeError(msg) from error
-        return data
+        return pickled(value)
 
     def deserialize(self, data: bytes) -> object:
         """Return the object.
@@ -246,14 +230,7 @@ class PickleSerializer(_DescribedSerializer):
         Raises:
             CorruptStateError: not a pickle, or one of a class that is no longer there.
         """
-        try:
-            return pickle.loads(data)  # noqa: S301  the job's own state, behind its checksums
-        except _UNPICKLING as error:
-            msg = (
-                f"pickled state cannot be read, did a class move? {error}; "
-                f"error={type(error).__name__} length={len(data)}"
-            )
-            raise CorruptStateError(msg) from error
+        return unpickled(data)
 
 
 class StoredPickleSerializer(_DescribedSerializer):
@@ -262,10 +239,7 @@ class StoredPickleSerializer(_DescribedSerializer):
     immutable: Final = True
 
     def __init__(self) -> None:
-        super().__init__(PICKLED, PICKLE)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return StoredPickleSerializer, ()
+        super().__init__(STORED_PICKLE, PICKLE)
 
     def compatibility(self, stored: dict[str, object]) -> Compatibility:
         """As of pickles."""
@@ -300,14 +274,3 @@ _NO_COUNTERPART: Final[tuple[type[Exception], ...]] = (
     ValueError,
 )
 """What conversions and classes raise for a value that does not fit; msgspec's are ValueErrors."""
-
-_UNPICKLING: Final[tuple[type[Exception], ...]] = (
-    pickle.UnpicklingError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    IndexError,
-    KeyError,
-    TypeError,
-    ValueError,
-)

@@ -18,7 +18,6 @@ from headrace.serialization.compatibility import (
     of_value,
 )
 from headrace.serialization.described import format_type
-from headrace.serialization.values import PICKLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -156,10 +155,10 @@ def build_schema(name: str, kind: str, rows: StateFormat, *, namespaced: bool) -
 
 def warn_of_pickles(name: str, rows: StateFormat, uid: str) -> None:
     """Say once, when a state is registered, what it costs that its type was not declared (B34)."""
-    if f'"codec": "{PICKLE}"' in format_type(rows.snapshot()):
+    if '"evolvable": false' in format_type(rows.snapshot()):
         log.warning(
-            "state is pickled: slower, unreadable without the program, and lost when a class in it "
-            "moves; declare its type operator=%s state=%s",
+            "state is pickled, in whole or in part: slower, unreadable without the program, and "
+            "lost when a class in it moves; declare its type operator=%s state=%s",
             uid,
             name,
         )
