@@ -58,6 +58,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.triggered_ms = self.now_ms
         self.counts = False
         self.forced = self.current_forced = False
+        waiting = self.coordinator.withdraw_savepoints(begun=False)
+        assert list(waiting) == self.waiting
+        self.waiting = []
         decisions = self.coordinator.start_generation(
             Generation(self.generation),
             next_checkpoint_id=CheckpointId(1),

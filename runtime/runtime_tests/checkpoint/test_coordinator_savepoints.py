@@ -155,8 +155,19 @@ def test_a_failover_fails_the_savepoint_that_has_begun(job: Job, reached: str) -
     assert job.epoch(1, 40) == []
 
 
-def test_a_failover_leaves_a_savepoint_that_has_not_begun(job: Job) -> None:
+def test_a_savepoint_that_has_not_begun_is_given_back_at_the_end_of_a_generation(job: Job) -> None:
     job.epoch(1, 60_000)
     job.coordinator.request_savepoint(FIRST)
+    assert job.coordinator.withdraw_savepoints(begun=False) == (FIRST,)
     assert job.restart(generation=2, next_id=2, now_ms=60_100, restored=True) == []
-    assert job.epoch(2, 60_200) == [trigger(2, 2)]
+    assert job.epoch(2, 60_200) == []
+
+
+def test_an_end_on_purpose_gives_back_what_has_begun_too(job: Job) -> None:
+    """A rescale switches at the very barrier that a savepoint was waiting for."""
+    job.coordinator.request_savepoint(FIRST)
+    job.epoch(1, 10)
+    complete(job, 1, 20)
+    job.coordinator.request_savepoint(SECOND)
+    assert job.coordinator.withdraw_savepoints(begun=True) == (FIRST, SECOND)
+    assert job.restart(generation=2, next_id=2, now_ms=30, restored=True) == []

@@ -229,6 +229,16 @@ def test_a_stop_says_whether_it_drains(world: World) -> None:
     assert [(True, True), (True, False)] == [(order.stop, order.drain) for order in orders]
 
 
+def test_an_order_that_was_put_back_is_taken_again_as_what_it_is(world: World) -> None:
+    """The generation that took an order to stop failed before its last checkpoint began."""
+    world.post("/stop", triggerId=TRIGGER, drain=True)
+    taken = world.service.take_orders()
+    world.service.put_back((TRIGGER,))
+    assert taken == world.service.take_orders()
+    assert (True, True) == (taken[0].stop, taken[0].drain)
+    assert [] == world.service.take_orders()
+
+
 def test_a_failure_is_reported_with_its_kind(world: World) -> None:
     world.post("/savepoints", triggerId=TRIGGER)
     world.service.take_orders()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,39 @@ def test_a_slot_that_dies_costs_a_savepoint_in_progress_and_nothing_else(tmp_pat
                 assert outcome.failure_cause.kind == "SavepointFailed"
         job.wait_for_output(world.counts())
         assert is_complete(job.location(job.order("/savepoints")))
+
+
+def test_a_stop_that_is_said_to_be_done_has_stopped_the_job(tmp_path: Path) -> None:
+    """A slot dies while the job is being stopped: it is stopped all the same, or it goes on."""
+    chooser = random.Random(5)
+    world = World(tmp_path)
+    output = tmp_path / "output"
+    world.write_lines(1000)
+    with running_job(world, "job", output) as job:
+        job.wait_for_output(world.counts())
+        for _ in range(6):
+            world.write_lines(500)
+            trigger_id = job.order("/stop")
+            time.sleep(chooser.uniform(0.0, 1.0))
+            victims = job.driver.slots()
+            if victims:
+                kill_process(chooser.choice(victims))
+            outcome = job.outcome(trigger_id).operation
+            assert outcome is not None
+            if outcome.failure_cause is None:
+                break
+        else:
+            trigger_id = job.order("/stop")
+            outcome = job.outcome(trigger_id).operation
+        assert outcome is not None
+        assert outcome.location is not None
+        assert job.wait_for_end() == 0
+        assert is_complete(outcome.location)
+        assert job.termination()["state"] == "FINISHED"
+    stopped_at = job.lines()
+    with running_job(world, "next", output, restore=outcome.location) as following:
+        following.wait_for_output(world.counts())
+    assert stopped_at <= world.counts()
 
 
 def order_a_stop_that_fails(job: Job, directory: Path, *, drain: bool) -> None:

@@ -20,7 +20,8 @@ A savepoint is a checkpoint of which a copy is made when its output is published
     request_savepoint(t) -> the next barrier takes a checkpoint n, whatever interval and pause say
     ... as above, then     OutputCommitted(n), CopySavepoint(n, [t])
     n is given up          AbortCheckpoint(n), FailSavepoints([t])
-    the job fails over     FailSavepoints([t]), unless t still waits for its barrier
+    the generation ends    withdraw_savepoints gives t back unless n has begun
+    the next one begins    FailSavepoints([t]) when n had
 
 The barrier of n is the end of epoch e: everything of epochs <= e and nothing of later ones is in n.
 
@@ -174,6 +175,16 @@ class CheckpointCoordinator:
     def request_savepoint(self, trigger_id: TriggerId) -> None:
         """Ask for a savepoint at the next barrier at which no checkpoint is in progress."""
         self._savepoints.add(trigger_id)
+
+    def withdraw_savepoints(self, *, begun: bool) -> tuple[TriggerId, ...]:
+        """Give back requests, for the next generation to ask for them again.
+
+        Args:
+            begun: also those whose checkpoint has begun: the generation ends on purpose, so that it
+                was no fault of theirs.
+        """
+        attached = self._savepoints.take_all_attached() if begun else ()
+        return (*attached, *self._savepoints.take_waiting())
 
     def epoch_finished(self, epoch: Epoch, now: Instant) -> list[Decision]:
         """Say that a barrier stands: ``epoch`` has ended in all slots and no other has begun.

@@ -6,7 +6,8 @@ Part of the `CheckpointCoordinator`. A savepoint is a copy of one checkpoint, so
     attached   to the checkpoint that was triggered there, with every other request of that moment
     gone       handed out for copying once that checkpoint's output is published, or failed with it
 
-A failover fails what is attached and leaves what is waiting: it has not begun.
+At the end of a generation what waits is given back, for the next one to ask again. A failover fails
+what is attached: it has begun and may have been the reason.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class SavepointRequests:
     def take(self, checkpoint_id: CheckpointId) -> tuple[TriggerId, ...]:
         """Hand out the requests that the checkpoint serves."""
         return self._attached.pop(checkpoint_id, ())
+
+    def take_waiting(self) -> tuple[TriggerId, ...]:
+        """Hand out every request that has not begun."""
+        taken, self._waiting = tuple(self._waiting), []
+        return taken
 
     def take_all_attached(self) -> tuple[TriggerId, ...]:
         """Hand out every request that has begun."""

@@ -158,7 +158,7 @@ class GenerationRun:
             self._parts.rescales.generation_runs(running=False)
             if self.switch is None:
                 self._rescale.give_up("the job failed over or ended")
-            self._parts.savepoints.generation_ended()
+            self._duty.generation_ended(switched=self.switch is not None)
             self._stop_query()
 
     def _loop(self) -> Outcome:

@@ -45,6 +45,15 @@ class SavepointDuty:
                 self.stop = order
             self._parts.coordinator.request_savepoint(order.trigger_id)
 
+    def generation_ended(self, *, switched: bool) -> None:
+        """Give back what has not begun; after a switch to other slots, what has begun too.
+
+        An order to stop is only known here: whoever takes it next must see that it is one.
+        """
+        service = self._parts.savepoints
+        service.put_back(self._parts.coordinator.withdraw_savepoints(begun=switched))
+        service.generation_ended()
+
     def copy(self, decision: CopySavepoint) -> bool:
         """Begin to copy; returns whether it is for the stop, so that no slot is needed any more."""
         generation, post = self._generation, self._parts.post

@@ -257,6 +257,11 @@ class SavepointService:
             self._waiting = []
             return taken
 
+    def put_back(self, trigger_ids: tuple[TriggerId, ...]) -> None:
+        """Let orders be taken again: the generation that took them has ended before they began."""
+        with self._changed:
+            self._waiting = [*trigger_ids, *self._waiting]
+
     def hold(self, checkpoint_id: CheckpointId) -> None:
         """Keep a checkpoint until `copy` is through with it, or the generation is over."""
         self.held.hold(checkpoint_id)
