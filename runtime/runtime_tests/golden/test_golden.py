@@ -134,7 +134,7 @@ def test_a_stored_savepoint_refers_to_its_own_files_alone(version: str, backend:
 
 
 @pytest.mark.integration
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("version", "backend"), STORED)
 def test_a_job_goes_on_from_a_stored_savepoint(tmp_path: Path, version: str, backend: str) -> None:
     before = lines_of(version, backend)

@@ -102,7 +102,7 @@ class Job:
         assert status == 202, answer
         return str(answer["request-id"])
 
-    def outcome(self, trigger_id: str, timeout_s: float = 60) -> SavepointAnswer:
+    def outcome(self, trigger_id: str, timeout_s: float = 120) -> SavepointAnswer:
         """Wait until an order has ended."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -123,7 +123,7 @@ class Job:
         assert outcome.location is not None
         return outcome.location
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 90) -> None:
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 240) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, self.driver.log_tail()
@@ -140,7 +140,7 @@ class Job:
         missing, surplus = expected - actual, actual - expected
         assert (Counter(), Counter()) == (missing, surplus)
 
-    def wait_for_end(self, timeout_s: float = 60) -> int:
+    def wait_for_end(self, timeout_s: float = 120) -> int:
         """Wait until the driver has ended; returns its exit code."""
         deadline = time.monotonic() + timeout_s
         while self.driver.returncode is None:

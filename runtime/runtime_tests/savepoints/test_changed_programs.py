@@ -9,7 +9,7 @@ import pytest
 
 from runtime_tests.savepoints.counting import World, running_job
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 def test_sources_and_state_are_found_by_uid_and_a_lost_uid_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from headrace.failpoints import SAVEPOINT_POINTS
 from headrace.testing.driver_process import kill_process
 from runtime_tests.savepoints.counting import Job, World, running_job
 
-pytestmark = [pytest.mark.kill, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kill, pytest.mark.timeout(900)]
 
 
 def is_complete(location: str) -> bool:

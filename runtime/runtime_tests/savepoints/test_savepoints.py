@@ -10,7 +10,7 @@ import pytest
 
 from runtime_tests.savepoints.counting import World, output_of, running_job
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
 def test_a_job_goes_on_in_another_one_from_its_last_savepoint(tmp_path: Path) -> None:
