@@ -7,7 +7,7 @@ import pytest
 
 from headrace.errors import CorruptStateError, IncompatibleStateError
 from headrace.serialization.registry import value_serializer
-from headrace.serialization.types import LONG, STRING, ListType
+from headrace.serialization.types import LONG, STRING, ListType, RowType
 from headrace.state.access import StateTraits, TimeToLive
 from headrace.state.list_state import TAIL_BYTES_MAX
 from headrace.state.purge import ROWS_MAX, ROWS_MIN, ROWS_PER_MS
@@ -413,25 +413,86 @@ def test_a_stamped_value_never_changes() -> None:
             serializer.deserialize(cut)
 
 
+def lasting(bench, kind: str):
+    """The same states as `state_of`, without expiry."""
+    if kind == "value":
+        state = bench.values("x")
+        return SimpleNamespace(put=state.update, get=state.value)
+    if kind == "list":
+        state = bench.lists("x")
+        return SimpleNamespace(put=state.add, get=lambda: state.get()[-1])
+    if kind == "map":
+        state = bench.maps("x")
+        put = lambda number: state.put_all({"k": number, "none": None})  # noqa: E731
+        return SimpleNamespace(put=put, get=lambda: state.get("k"))
+    if kind == "reducing":
+        state = bench.reducing(add_numbers, "x")
+    else:
+        state = bench.aggregating(Mean(), "x", MEAN)
+    return SimpleNamespace(put=state.add, get=state.get)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_switching_expiry_on_or_off_is_refused_by_name(make_bench, kind: str) -> None:
-    without = {
-        "value": lambda bench: bench.values("x"),
-        "list": lambda bench: bench.lists("x"),
-        "map": lambda bench: bench.maps("x"),
-        "reducing": lambda bench: bench.reducing(add_numbers, "x"),
-        "aggregating": lambda bench: bench.aggregating(Mean(), "x", MEAN),
-    }[kind]
+def test_when_expiry_is_switched_on_all_that_is_stored_counts_as_just_written(
+    make_bench, kind: str
+) -> None:
     bench = make_bench()
-    without(bench)
-    restored = make_bench(sources=[bench.freeze()])
-    with pytest.raises(IncompatibleStateError, match=r"time to live was switched on.*state=x"):
-        state_of(restored, kind)
+    bench.select("a")
+    lasting(bench, kind).put(5)
+    clock = ManualClock(bench.clock.time_ms + 10_000)
+    restored = make_bench(sources=[bench.freeze()], clock=clock)
+    x = state_of(restored, kind)
+    restored.select("a")
+    assert x.get() == 5
+    if kind == "map":
+        assert list(x.state.items()) == [("k", 5), ("none", None)]
+    again = make_bench(sources=[restored.freeze()], clock=clock)
+    x = state_of(again, kind)
+    again.select("a")
+    clock.time_ms += 999
+    assert x.get() == 5
+    clock.time_ms += 1
+    assert x.get() is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_when_expiry_is_switched_off_what_is_stored_stays(make_bench, kind: str) -> None:
     bench = make_bench()
-    state_of(bench, kind)
+    bench.select("a")
+    x = state_of(bench, kind)
+    x.put(5)
+    if kind == "map":
+        x.state.put("none", None)
+    restored = make_bench(sources=[bench.freeze()], clock=ManualClock(bench.clock.time_ms + 10_000))
+    x = lasting(restored, kind)
+    restored.select("a")
+    assert x.get() == 5
+    if kind == "map":
+        assert list(restored.maps("x").items()) == [("k", 5), ("none", None)]
+
+
+def test_expiry_and_type_may_change_at_once(make_bench) -> None:
+    bench = make_bench()
+    bench.select("a")
+    bench.lists("x", RowType(("a", "b"), (LONG, LONG))).add((1, 2))
     restored = make_bench(sources=[bench.freeze()])
-    with pytest.raises(IncompatibleStateError, match=r"ttl/1.*state=x"):
-        without(restored)
+    expiring = restored.lists("x", RowType(("b",), (LONG,)), StateTraits(TimeToLive(1000)))
+    restored.select("a")
+    assert [list(row) for row in expiring.get()] == [[2]]
+    last = make_bench(sources=[restored.freeze()])
+    last.select("a")
+    assert [list(row) for row in last.lists("x", RowType(("b",), (LONG,))).get()] == [[2]]
+
+
+def test_a_type_that_cannot_be_read_is_refused_whatever_becomes_of_expiry(make_bench) -> None:
+    bench = make_bench()
+    bench.values("x", STRING)
+    bench.values("y", STRING, StateTraits(TimeToLive(1000)))
+    restored = make_bench(sources=[bench.freeze()])
+    with pytest.raises(IncompatibleStateError, match=r"state=x"):
+        state_of(restored, "value")
+    with pytest.raises(IncompatibleStateError, match=r"state=y"):
+        restored.values("y", ListType(LONG))
 
 
 def test_the_time_to_live_itself_may_change(make_bench) -> None:

@@ -30,6 +30,7 @@ from headrace.state.ttl import (
     ExpiringListState,
     ExpiringMapState,
     ExpiringValueState,
+    LastingFormat,
     StampedSerializer,
 )
 from headrace.state.value_state import CachedValueState, SerializedValueState
@@ -97,7 +98,7 @@ class CachedStateBackend:
     ) -> ValueStateAccess[T]:
         """Return the value state ``name``, registering it on first use; see the protocol."""
         make = lambda: self._value(name, serializer, traits)  # noqa: E731
-        found = self._state(name, schemas.VALUE, _stamped(serializer, traits), traits, make)
+        found = self._state(name, schemas.VALUE, self._format(serializer, traits), traits, make)
         return cast("ValueStateAccess[T]", found)
 
     def list_state(
@@ -114,7 +115,7 @@ class CachedStateBackend:
                 self._caches.add(stamped), self._caches.expire(rows, traits.ttl, lists=True)
             )
 
-        rows_format = schemas.ListFormat(_stamped(element, traits))
+        rows_format = schemas.ListFormat(self._format(element, traits))
         found = self._state(name, schemas.LIST, rows_format, traits, make)
         return cast("ListStateAccess[T]", found)
 
@@ -136,7 +137,7 @@ class CachedStateBackend:
                 self._caches.add(stamped), self._caches.expire(rows, traits.ttl)
             )
 
-        rows_format = schemas.MapFormat(key, _stamped(value, traits))
+        rows_format = schemas.MapFormat(key, self._format(value, traits))
         found = self._state(name, schemas.MAP, rows_format, traits, make)
         return cast("MapStateAccess[K, V]", found)
 
@@ -153,7 +154,7 @@ class CachedStateBackend:
             value = self._value(name, serializer, traits)
             return ReducingState(value, self._context_of(traits), reduce)
 
-        rows_format = _stamped(serializer, traits)
+        rows_format = self._format(serializer, traits)
         found = self._state(name, schemas.REDUCING, rows_format, traits, make)
         return cast("FoldingAccess[T, T]", found)
 
@@ -170,7 +171,7 @@ class CachedStateBackend:
             value = self._value(name, accumulator, traits)
             return AggregatingState(value, self._context_of(traits), function)
 
-        rows_format = _stamped(accumulator, traits)
+        rows_format = self._format(accumulator, traits)
         found = self._state(name, schemas.AGGREGATING, rows_format, traits, make)
         return cast("FoldingAccess[In, Out]", found)
 
@@ -308,6 +309,12 @@ class CachedStateBackend:
         stamped = make(rows, StampedSerializer(serializer), self._caches.cache_bytes)
         return ExpiringValueState(self._caches.add(stamped), self._caches.expire(rows, traits.ttl))
 
+    def _format(self, serializer: TypeSerializer[T], traits: StateTraits) -> StateFormat:
+        """Return what the values of a state look like in its rows."""
+        if traits.ttl is None:
+            return LastingFormat(serializer)
+        return StampedSerializer(serializer, self._config.clock.now_ms())
+
     def _context_of(self, traits: StateTraits) -> KeyContext:
         return self.namespace_context if traits.namespaced else self.context
 
@@ -319,10 +326,6 @@ class CachedStateBackend:
             self._keys,
             self._config.key_group_range,
         )
-
-
-def _stamped(serializer: TypeSerializer[T], traits: StateTraits) -> StateFormat:
-    return serializer if traits.ttl is None else StampedSerializer(serializer)
 
 
 def open_backend(

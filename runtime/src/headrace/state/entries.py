@@ -16,8 +16,17 @@ from headrace.errors import IncompatibleStateError
 from headrace.serialization.registry import serializer_from_snapshot
 from headrace.state.list_rows import array, element_codec, parse_tail
 from headrace.state.rows import parse_state_row, parse_timer_row
-from headrace.state.schemas import AGGREGATING, LIST, MAP, REDUCING, TIMERS, VALUE, stored_part
-from headrace.state.ttl import TTL_CODEC, StampedSerializer
+from headrace.state.schemas import (
+    AGGREGATING,
+    LIST,
+    MAP,
+    REDUCING,
+    TIMERS,
+    TTL_CODEC,
+    VALUE,
+    stored_part,
+)
+from headrace.state.ttl import StampedSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

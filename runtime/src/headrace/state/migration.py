@@ -50,8 +50,7 @@ def row_migration(declared: StateFormat, stored: dict[str, object]) -> RowMigrat
     if isinstance(declared, ListFormat):
         return _of_lists(declared, stored)
     convert = declared.migration(stored)
-    # No bytes are the value None of a map's entry, in every type.
-    return lambda _row, value: convert(value) if value else value
+    return lambda _row, value: convert(value)
 
 
 def _of_lists(declared: ListFormat, stored: dict[str, object]) -> RowMigration:

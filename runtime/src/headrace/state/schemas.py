@@ -37,6 +37,7 @@ TIMERS: Final = "timers"
 
 LIST_CODEC: Final = "list/1"
 MAP_CODEC: Final = "map/1"
+TTL_CODEC: Final = "ttl/1"
 WINDOWS: Final = "window/1"
 """Names of byte formats in stored snapshots."""
 
@@ -102,7 +103,12 @@ class MapFormat:
 
     def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
         """Return the function of an entry's value."""
-        return self.value.migration(stored_part(stored, "value"))
+        part = stored_part(stored, "value")
+        convert = self.value.migration(part)
+        if TTL_CODEC in (part.get("codec"), self.value.snapshot().get("codec")):
+            return convert
+        # No bytes are the value None, in every type.
+        return lambda value: convert(value) if value else value
 
 
 class TimerFormat:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 from headrace.errors import CorruptStateError
 from headrace.serialization.compatibility import Compatibility, Verdict, of_value
 from headrace.state.rows import parse_sort_time, sort_time
+from headrace.state.schemas import TTL_CODEC, stored_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,9 +33,6 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-TTL_CODEC: Final = "ttl/1"
-"""Name of the byte format in stored snapshots."""
-
 STAMP_BYTES: Final = 8
 
 Stamped = tuple[int, T]
@@ -42,10 +40,16 @@ Stamped = tuple[int, T]
 
 
 class StampedSerializer(Generic[T]):
-    """`TypeSerializer` of stamped values. The value None, of a map's entry, has no bytes."""
+    """`TypeSerializer` of stamped values. The value None, of a map's entry, has no bytes.
 
-    def __init__(self, values: TypeSerializer[T]) -> None:
+    Args:
+        values: type of the values.
+        written_ms: stamp of stored values that had none before, when expiry is switched on.
+    """
+
+    def __init__(self, values: TypeSerializer[T], written_ms: int = 0) -> None:
         self._values = values
+        self._written_ms = written_ms
 
     @property
     def immutable(self) -> bool:
@@ -86,23 +90,67 @@ class StampedSerializer(Generic[T]):
         return {"codec": TTL_CODEC, "value": self._values.snapshot()}
 
     def compatibility(self, stored: dict[str, object]) -> Compatibility:
-        """Return what becomes of stored values."""
-        value = stored.get("value")
-        if stored.get("codec") != TTL_CODEC or not isinstance(value, dict):
-            note = "time to live was switched on, and the stored values have no time stamps"
-            return of_value(Verdict.INCOMPATIBLE, str(stored.get("codec")), TTL_CODEC, note)
-        return self._values.compatibility(value)
+        """Return what becomes of stored values; without stamps, they count as just written."""
+        if stored.get("codec") == TTL_CODEC:
+            return self._values.compatibility(stored_part(stored, "value"))
+        found = self._values.compatibility(stored)
+        return _switched(found, "no expiry", "expiry", "switched on, all count as just written")
 
     def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
-        """Return the function that keeps the stamp and migrates the value behind it."""
-        of_value_bytes = self._values.migration(cast("dict[str, object]", stored["value"]))
+        """Return the function that keeps or adds the stamp and migrates the value behind it."""
+        stamped = stored.get("codec") == TTL_CODEC
+        convert = _conversion(self._values, stored_part(stored, "value") if stamped else stored)
+        written = sort_time(self._written_ms)
 
         def migrate(data: bytes) -> bytes:
-            if len(data) == STAMP_BYTES:
-                return data
-            return data[:STAMP_BYTES] + of_value_bytes(data[STAMP_BYTES:])
+            stamp, value = (data[:STAMP_BYTES], data[STAMP_BYTES:]) if stamped else (written, data)
+            return stamp + convert(value) if value else stamp
 
         return migrate
+
+
+class LastingFormat(Generic[T]):
+    """`StateFormat` of values that do not expire, although stored ones may have.
+
+    Args:
+        values: type of the values.
+    """
+
+    def __init__(self, values: TypeSerializer[T]) -> None:
+        self._values = values
+        self.snapshot = values.snapshot
+
+    def compatibility(self, stored: dict[str, object]) -> Compatibility:
+        """Return what becomes of stored values; stamps are taken off."""
+        if stored.get("codec") != TTL_CODEC:
+            return self._values.compatibility(stored)
+        found = self._values.compatibility(stored_part(stored, "value"))
+        return _switched(found, "expiry", "no expiry", "switched off, what is stored stays")
+
+    def migration(self, stored: dict[str, object]) -> Callable[[bytes], bytes]:
+        """Return the function that takes the stamp off and migrates the value behind it."""
+        if stored.get("codec") != TTL_CODEC:
+            return self._values.migration(stored)
+        convert = _conversion(self._values, stored_part(stored, "value"))
+
+        def migrate(data: bytes) -> bytes:
+            value = data[STAMP_BYTES:]
+            return convert(value) if value else value
+
+        return migrate
+
+
+def _switched(found: Compatibility, stored: str, declared: str, note: str) -> Compatibility:
+    """Return the compatibility of values whose expiry was switched on or off."""
+    change = of_value(Verdict.AFTER_MIGRATION, stored, declared, note).changes
+    return Compatibility(max(found.verdict, Verdict.AFTER_MIGRATION), change + found.changes)
+
+
+def _conversion(values: TypeSerializer[T], stored: dict[str, object]) -> Callable[[bytes], bytes]:
+    """Return what becomes of stored values, which may be of the declared type already."""
+    if values.compatibility(stored).verdict is Verdict.AS_IS:
+        return bytes
+    return values.migration(stored)
 
 
 def stamp_of(data: bytes) -> int:
