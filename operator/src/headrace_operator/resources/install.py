@@ -216,6 +216,15 @@ def _deployment(
                 "metadata": {"labels": dict(_LABELS)},
                 "spec": {
                     "serviceAccountName": MANAGER,
+                    # One node takes down one of them, where there is another node.
+                    "topologySpreadConstraints": [
+                        {
+                            "maxSkew": 1,
+                            "topologyKey": "kubernetes.io/hostname",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": {"matchLabels": dict(_LABELS)},
+                        }
+                    ],
                     "enableServiceLinks": False,
                     "securityContext": pod_security_context(),
                     "containers": [container],
