@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.datastream import StreamExecutionEnvironment
+from runtime_tests.slot.test_runtime_context import context_of
+from runtime_tests.state.bench_of_state import StateBench
 
 from .test_state_descriptors import Count
 
@@ -58,6 +60,37 @@ def test_merging_counts_what_either_has_seen():
 
 def test_it_is_an_aggregate_function_like_any_other():
     assert {name for name in vars(Count) if not name.startswith("_")} <= set(dir(COUNTER))
+
+
+class Key:
+    """The context of a record, as far as the example looks."""
+
+    def __init__(self, bench):
+        self.get_current_key = lambda: bench.backend.context.key
+
+
+@pytest.mark.parametrize("backend_name", ["rocksdb", "hashmap"])
+def test_every_ad_has_its_own_statistics(backend_name, tmp_path):
+    bench = StateBench.open(backend_name, tmp_path)
+    function = job.AdStatistics()
+    function.open(context_of(bench.backend))
+    bench.backend.finish_registration()
+    rows = {}
+    for number, click in enumerate(job.clicks()):
+        bench.select(click.ad)
+        for row in function.process_element(click, Key(bench)):
+            rows.setdefault(row.ad, []).append(row)
+        if number % 7 == 0:
+            bench.evict()
+
+    # Each ad is clicked by four users; only the first click of each in a day is reported.
+    assert {ad: [row.visitors for row in found] for ad, found in rows.items()} == {
+        "ad-0": [1, 2, 3, 4],
+        "ad-1": [1, 2, 3, 4],
+    }
+    assert rows["ad-1"][-1].clicks_by_country == {"BR": 1, "DE": 2, "IN": 1}
+    assert rows["ad-1"][-1].recent == ["user-7", "user-1", "user-3"]
+    bench.backend.close()
 
 
 def test_the_program_can_be_planned(executor):
