@@ -16,9 +16,11 @@ may exist, now or in a moment, and its files stay.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import tempfile
+import threading
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +41,6 @@ from headrace.errors import (
 from headrace.failpoints import reach
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
     from headrace.checkpoint.protocol.savepoints import FileCopy
@@ -159,16 +160,20 @@ class SavepointWriter:
     def _copy_all(self, copies: tuple[FileCopy, ...], store: ObjectStore) -> None:
         roots = {copy.source.path.rpartition("/")[0] for copy in copies}
         sources = {root: self._open_store(root) for root in roots}
-        with tempfile.TemporaryDirectory(dir=self._scratch_dir) as scratch:
+        with _Scratch(self._scratch_dir) as scratch:
             self._pool.run(
                 [
-                    functools.partial(self._copy, copy, sources, store, Path(scratch))
+                    functools.partial(self._copy, copy, sources, store, scratch.directory)
                     for copy in copies
                 ]
             )
 
     def _copy(
-        self, copy: FileCopy, sources: dict[str, ObjectStore], store: ObjectStore, scratch: Path
+        self,
+        copy: FileCopy,
+        sources: dict[str, ObjectStore],
+        store: ObjectStore,
+        scratch: Callable[[], Path],
     ) -> None:
         if self._cancelled.is_set():
             msg = f"the savepoint was given up, the job ends; location={store.root_uri}"
@@ -191,6 +196,34 @@ class SavepointWriter:
                 f"checksum={read[1]} expected_checksum={file.checksum}"
             )
             raise CorruptStateError(msg)
+
+
+class _Scratch(contextlib.AbstractContextManager["_Scratch", None]):
+    """A local directory that is made when first asked for and removed at the end; thread-safe."""
+
+    def __init__(self, parent: Path | None) -> None:
+        self._parent = parent
+        self._lock = threading.Lock()
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+
+    def directory(self) -> Path:
+        """Return the directory.
+
+        Raises:
+            StorageUnavailableError: the local disk refused it.
+        """
+        with self._lock:
+            if self._directory is None:
+                try:
+                    self._directory = tempfile.TemporaryDirectory(dir=self._parent)
+                except OSError as error:
+                    msg = f"no local directory for copies; parent={self._parent} error={error}"
+                    raise StorageUnavailableError(msg) from error
+            return Path(self._directory.name)
+
+    def __exit__(self, *_: object) -> None:
+        if self._directory is not None:
+            self._directory.cleanup()
 
 
 def _discard(store: ObjectStore, attempt: str) -> None:

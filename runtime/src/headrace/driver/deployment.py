@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.api.driver import LOCAL_STATE_DIR
 from headrace.ids import JobId, new_job_id
 
 if TYPE_CHECKING:
@@ -73,6 +74,12 @@ def local_deployment() -> Deployment:
         scratch_dir=_memory_dir() / "headrace-driver",
         durable=False,
     )
+
+
+def local_volume() -> Path | None:
+    """Return the local volume of a driver pod; None elsewhere, where temporary files will do."""
+    volume = Path(LOCAL_STATE_DIR)
+    return volume if os.access(volume, os.W_OK) else None
 
 
 def _memory_dir() -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import queue
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.api.driver import JobState
@@ -17,6 +16,7 @@ from headrace.checkpoint.coordinator import CheckpointCoordinator
 from headrace.checkpoint.settings import ExternalizedRetention
 from headrace.checkpoint.storage.opening import open_store
 from headrace.checkpoint.store import ObjectCheckpointStore
+from headrace.driver.deployment import local_volume
 from headrace.driver.events import SlotGone, SlotSaid, StopRequested
 from headrace.driver.generation import GenerationRun, Outcome
 from headrace.driver.parts import JobParts
@@ -101,7 +101,7 @@ class JobMaster:
                 job_id=settings.job_id,
                 checkpoints_uri=settings.checkpoints_uri,
                 savepoints_uri=settings.savepoints_uri,
-                scratch_dir=Path(settings.local_dir) if settings.local_dir else None,
+                scratch_dir=local_volume(),
                 source_uids=tuple(source.uid for source in graph.sources()),
             ),
             clock,

@@ -14,13 +14,18 @@ from headrace.checkpoint.storage.file import FileStore
 from headrace.errors import ObjectMissingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from headrace.checkpoint.storage.store import ContentDigest, ObjectStore
 
 
 def copy_object(
-    source: ObjectStore, source_path: str, target: ObjectStore, path: str, scratch: Path
+    source: ObjectStore,
+    source_path: str,
+    target: ObjectStore,
+    path: str,
+    scratch: Callable[[], Path],
 ) -> ContentDigest | None:
     """Copy ``source_path`` of ``source`` to ``path`` of ``target``.
 
@@ -29,7 +34,8 @@ def copy_object(
         source_path: what to copy.
         target: store that gets the copy.
         path: its path there; must be new.
-        scratch: existing local directory that has room for the object.
+        scratch: returns a local directory that has room for the object; asked only when one is
+            needed.
 
     Returns:
         the digest of what was read, None when the storage copied by itself.
@@ -46,7 +52,7 @@ def copy_object(
             msg = f"object does not exist; uri={source.root_uri}/{source_path}"
             raise ObjectMissingError(msg)
         return target.put_file(path, file)
-    local = scratch / uuid.uuid4().hex
+    local = scratch() / uuid.uuid4().hex
     try:
         digest = source.get_file(source_path, local)
         target.put_file(path, local)
