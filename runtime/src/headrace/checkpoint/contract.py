@@ -96,7 +96,8 @@ class CheckpointStore(Protocol):
 
         Call in background after `publish` has returned. Reference counts come from the metadata in
         storage (D10). Fail-closed: metadata that cannot be read deletes nothing. Files of a
-        checkpoint in progress are never touched. Returns the number of objects deleted.
+        checkpoint in progress, or of one that a savepoint is copied from, are never touched.
+        Returns the number of objects deleted.
 
         Raises:
             FencedError: a newer generation exists; nothing was deleted.
