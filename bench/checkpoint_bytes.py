@@ -47,14 +47,14 @@ def measure(
     uploads = SlotUploads(open_store((directory / "store").as_uri(), {}), pool)
     keys = state_mib * MIB // state.row_bytes
     choice = random.Random(args.seed)
-    state.put(range(keys))
+    state.put(range(keys), read=False)
     state.settle()
     uploads.complete(state.freeze(0))
     changed = max(1, round(keys * churn))
     uploaded: list[int] = []
     sync_ms: list[float] = []
     for number in range(1, args.settle + args.checkpoints + 1):
-        state.put(choice.sample(range(keys), changed))
+        state.put(choice.sample(range(keys), changed), read=False)
         started = time.perf_counter()
         frozen = state.freeze(number)
         elapsed_ms = (time.perf_counter() - started) * 1000

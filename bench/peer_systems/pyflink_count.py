@@ -86,7 +86,7 @@ def main() -> None:
             lambda: count_all(str(counters)),
             args.warmup_s,
             args.seconds,
-            lambda: str(status().result()) in ("INITIALIZING", "CREATED", "RUNNING"),
+            lambda: status().result().name in ("INITIALIZING", "CREATED", "RUNNING"),
         )
         report(rate, elapsed, execution_mode=args.execution_mode)
         job.cancel().result()

@@ -111,8 +111,10 @@ async def a_replacement_needs_the_version_that_was_read(kube: KubeApi, namespace
     assert "two" == (await kube.replace(other))["spec"]["holderIdentity"]
     with pytest.raises(ConflictError):
         await kube.replace(other)
+    kept = await kube.create(config_map(namespace))
+    nobody = {**_bare(namespace, "nobody"), "resourceVersion": kept["metadata"]["resourceVersion"]}
     with pytest.raises(MissingError):
-        await kube.replace({**other, "metadata": {**metadata, "name": "nobody"}})
+        await kube.replace({**config_map(namespace), "metadata": nobody})
 
 
 async def a_status_is_written_on_the_version_that_was_read(kube: KubeApi, namespace: str) -> None:

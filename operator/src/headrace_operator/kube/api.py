@@ -129,7 +129,7 @@ class KubeApi(Protocol):
 
         Raises:
             ConflictError: it changed since.
-            MissingError: it is gone.
+            MissingError: it is gone. Not for a Lease: Kubernetes makes one that is gone anew.
         """
         ...
 
