@@ -97,7 +97,6 @@ unit: setup ## Unit and property tests; ARGS="-k name" goes to pytest.
 test: setup java prepare ## All tests, with Spark, Kafka, kills and a real Kubernetes (root, Linux).
 	@$(PYTEST) $(ARGS)
 
-# Whole jobs on the cluster; joins `test` once it has been shown to be stable.
 test-jobs: setup java prepare ## Jobs on the embedded cluster: changes by kubectl apply, bad input.
 	@$(PYTEST) e2e/e2e_tests/jobs $(ARGS)
 

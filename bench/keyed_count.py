@@ -101,10 +101,11 @@ def trigger_ms() -> float:
 def run(args: argparse.Namespace, seconds: float, *, empty: bool) -> list[dict[str, float]]:
     """Run the job for a while and return its samples."""
     samples: list[dict[str, float]] = []
+    warmup_epochs = args.empty_warmup_epochs if empty else args.warmup_epochs
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as directory:
         env = build(args, directory, empty=empty)
         watcher = threading.Thread(
-            target=watch, args=(seconds, args.warmup_epochs, samples), daemon=True
+            target=watch, args=(seconds, warmup_epochs, samples), daemon=True
         )
         watcher.start()
         env.execute("keyed-count")
@@ -121,6 +122,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--empty-seconds", type=float, default=12, help="0: leave it out")
     parser.add_argument("--warmup-epochs", type=int, default=3)
+    parser.add_argument(
+        "--empty-warmup-epochs", type=int, default=40, help="compilers are busy for 20 s"
+    )
     parser.add_argument("--backend", default="rocksdb")
     args = parser.parse_args()
     samples = run(args, args.seconds, empty=False)

@@ -22,6 +22,7 @@ import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 
+from headrace.engine.worker_memory import settle_worker
 from headrace.errors import EpochAbortedError
 from headrace.slot.frames import FrameReader, FrameType, send_frame
 from headrace.slot.messages import EpochEnd, EpochResult, ErrorInfo, Hello
@@ -107,6 +108,7 @@ class Pump:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pump one epoch."""
+        settle_worker()
         slot = _slot_index()
         address, unix_name = self.slots[slot]
         with _connect(address, unix_name) as sock:

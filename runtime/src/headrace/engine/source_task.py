@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from headrace.engine.task_errors import reporting_errors
+from headrace.engine.worker_memory import settle_worker
 from headrace.graph.stream_graph import HashByKey
 from headrace.ids import SlotIndex
 from headrace.slot.chunk import (
@@ -106,6 +107,7 @@ class SourceTask:
                 del _programs[stale]
             program = _SourceProgram(cloudpickle.loads(self.plan.value), self.source)
             _programs[key] = program
+            settle_worker(again=True)
         return program
 
 
