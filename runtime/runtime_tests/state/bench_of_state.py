@@ -18,6 +18,7 @@ from headrace.state.access import (
     StateTraits,
     ValueStateAccess,
 )
+from headrace.state.canonical import write_canonical_files
 from headrace.state.contract import (
     BackendConfig,
     KeyedStateBackend,
@@ -27,6 +28,7 @@ from headrace.state.contract import (
 )
 from headrace.state.factory import backend_factory
 from headrace.state.memory import SlotMemory
+from headrace.state.stored import CANONICAL, open_stored_rows
 
 MAX_PARALLELISM = 16
 """Small, so that walks over all key groups are short."""
@@ -67,6 +69,7 @@ class StateBench:
     backend: KeyedStateBackend
     config: BackendConfig
     root: Path
+    name: str
 
     @classmethod
     def open(
@@ -94,7 +97,7 @@ class StateBench:
             clock=clock or ManualClock(),
             allow_non_restored_state=allow_non_restored_state,
         )
-        return cls(backend_factory(name).open(config, sources), config, root)
+        return cls(backend_factory(name).open(config, sources), config, root, name)
 
     def key_group(self, key: object) -> KeyGroup:
         return key_group_of(key, self.config.key_serializer)
@@ -211,7 +214,7 @@ class StateBench:
 
     def freeze(self) -> RestoreSource:
         """Take a snapshot and close the backend, as at the end of an attempt."""
-        source = as_source(self.snapshot())
+        source = as_source(self.snapshot(), self.name)
         self.backend.close()
         return source
 
@@ -224,13 +227,24 @@ def key_group_of(
     return key_group_of_hash(serializer.hash64(serializer.coerce(key)), max_parallelism)
 
 
-def as_source(snapshot: LocalSnapshot) -> RestoreSource:
+def as_source(snapshot: LocalSnapshot, backend: str | None = None) -> RestoreSource:
     return RestoreSource(
         snapshot.directory,
         snapshot.key_group_range,
         snapshot.key_serializer,
         snapshot.schemas,
+        backend,
     )
+
+
+def as_canonical(source: RestoreSource, root: Path) -> RestoreSource:
+    """The same state in canonical files."""
+    directory = root / f"canonical-{next(_NUMBERS)}"
+    directory.mkdir()
+    stored = open_stored_rows(source, root / f"reading-{next(_NUMBERS)}")
+    write_canonical_files(source, stored, directory)
+    stored.close()
+    return renamed(source, directory=directory, backend=CANONICAL)
 
 
 def renamed(source: RestoreSource, **changes) -> RestoreSource:

@@ -24,6 +24,7 @@ from .bench_of_state import (
     SCRATCH,
     ManualClock,
     StateBench,
+    as_canonical,
     as_source,
     one_key_per_group,
 )
@@ -156,13 +157,27 @@ class JobState:
                 rocksdb, hashmap = (bench.rows(name) for bench in slot.benches)
                 assert rocksdb == hashmap
         for index, name in enumerate(BACKENDS):
-            self.sources[name] = [as_source(slot.benches[index].snapshot()) for slot in self.slots]
+            self.sources[name] = [
+                as_source(slot.benches[index].snapshot(), name) for slot in self.slots
+            ]
         self.saved = copy.deepcopy(self.model)
 
-    def restore(self, parallelism: int) -> None:
-        """Fail over: back to the last checkpoint, perhaps with another number of slots."""
+    def restore(self, parallelism: int, form: str = "native") -> None:
+        """Fail over: back to the last checkpoint, perhaps with another number of slots.
+
+        Args:
+            parallelism: number of slots.
+            form: what the backends restore: ``native`` files of their own, those of the ``other``
+                backend, or ``canonical`` ones.
+        """
         self.every_backend(lambda bench: bench.backend.close())
         self.model = copy.deepcopy(self.saved)
+        if form == "other":
+            self.sources = dict(zip(BACKENDS, reversed(self.sources.values()), strict=True))
+        elif form == "canonical":
+            for name, sources in self.sources.items():
+                canonical = [as_canonical(source, self.directory) for source in sources]
+                self.sources[name] = canonical
         self.open(parallelism)
 
     def fire(self, time: int) -> None:

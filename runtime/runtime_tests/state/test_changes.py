@@ -89,7 +89,9 @@ def test_prepared_rows_and_changes_are_what_a_full_restore_has(
     for bench, file in zip(before, files, strict=True):
         assert bench.backend.write_changes(file) == file.stat().st_size
     after = [
-        StateBench(factory.open_prepared(config, storage, final, files), config, tmp_path)
+        StateBench(
+            factory.open_prepared(config, storage, final, files), config, tmp_path, backend_name
+        )
         for config, storage in zip(configs, prepared, strict=True)
     ]
     for bench in after:

@@ -1,8 +1,9 @@
 """A job's keyed state against plain Python, over crashes, restores and changes of parallelism.
 
 Hypothesis drives every kind of state, timers, expiry, windows, checkpoints, crashes and rescales on
-both backends at once (`job_state`). ``HEADRACE_MODEL_EXAMPLES`` sets how many runs the long test
-makes (500), ``--hypothesis-seed`` repeats a run.
+both backends at once (`job_state`); restores read native files, those of the other backend, and
+canonical ones. ``HEADRACE_MODEL_EXAMPLES`` sets how many runs the long test makes (500),
+``--hypothesis-seed`` repeats a run.
 """
 
 import os
@@ -24,6 +25,7 @@ numbers = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(0, 12)
 times = st.integers(0, 20)
 parallelisms = st.sampled_from([1, 1, 1, 2, 3])
+forms = st.sampled_from(["native", "native", "other", "canonical"])
 texts = st.lists(st.sampled_from(["", "a", "x" * 300, "y" * 1500]), max_size=4)
 
 
@@ -168,17 +170,17 @@ class StateMachine(RuleBasedStateMachine):
         self.job.checkpoint()
 
     @precondition(lambda self: self.restores < RESTORES_MAX)
-    @rule(parallelism=parallelisms)
-    def crash(self, parallelism) -> None:
+    @rule(parallelism=parallelisms, form=forms)
+    def crash(self, parallelism, form) -> None:
         self.restores += 1
-        self.job.restore(parallelism)
+        self.job.restore(parallelism, form)
 
     @precondition(lambda self: self.restores < RESTORES_MAX)
-    @rule(parallelism=parallelisms)
-    def rescale(self, parallelism) -> None:
+    @rule(parallelism=parallelisms, form=forms)
+    def rescale(self, parallelism, form) -> None:
         self.restores += 1
         self.job.checkpoint()
-        self.job.restore(parallelism)
+        self.job.restore(parallelism, form)
 
     @rule(key=keys, from_storage=st.booleans())
     def compare(self, key, from_storage) -> None:

@@ -67,6 +67,7 @@ class SnapshotDownloader:
             key_group_range=handle.key_group_range,
             key_serializer=handle.key_serializer,
             schemas=tuple(handle.schemas),
+            backend=handle.backend,
         )
 
     def download_files(self, files: Sequence[FileHandle], directory: Path) -> list[Path]:

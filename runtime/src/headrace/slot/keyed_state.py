@@ -132,7 +132,8 @@ class KeyedStateOpener:
             config = self._place.config(operator, self._graph)
             sources = [self._fetch(operator, i, handle) for i, handle in enumerate(handles)]
             backend = factory.open(config, sources)
-            reusable = ReusableFiles(_adopted(handles, config) if settings.incremental else None)
+            adopted = _adopted(handles, config, settings.state_backend)
+            reusable = ReusableFiles(adopted if settings.incremental else None)
         return KeyedPart(operator.id, operator.uid, backend, settings.state_backend, reusable)
 
     def _take_prepared(
@@ -168,7 +169,11 @@ class KeyedStateOpener:
             if stored is not None and stored[0] == handle:
                 local = stored[1]
                 return RestoreSource(
-                    local.directory, local.key_group_range, local.key_serializer, local.schemas
+                    local.directory,
+                    local.key_group_range,
+                    local.key_serializer,
+                    local.schemas,
+                    handle.backend,
                 )
         self.restored_locally = False
         target = self._place.directory / "downloads" / f"{operator.id}-{index}"
@@ -178,9 +183,11 @@ class KeyedStateOpener:
 
 
 def _adopted(
-    handles: Sequence[KeyedStateHandle], config: BackendConfig[object]
+    handles: Sequence[KeyedStateHandle], config: BackendConfig[object], backend: str
 ) -> KeyedStateHandle | None:
     """Return the handle whose very files the backend works on, if they are this job's."""
     if len(handles) != 1 or handles[0].key_group_range != config.key_group_range:
+        return None
+    if handles[0].backend != backend:
         return None
     return None if any("://" in file.path for file in handles[0].files) else handles[0]

@@ -116,7 +116,11 @@ def _near(handle: KeyedStateHandle, order: Prepare) -> RestoreSource:
         msg = f"not on this disk; operator={handle.operator_uid} slot={handle.slot}"
         raise CorruptStateError(msg)
     return RestoreSource(
-        directory, handle.key_group_range, handle.key_serializer, tuple(handle.schemas)
+        directory,
+        handle.key_group_range,
+        handle.key_serializer,
+        tuple(handle.schemas),
+        handle.backend,
     )
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from headrace.state.memory import SlotMemory
     from headrace.state.storage import StateStorage
+    from headrace.state.stored import StoredRows
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -142,12 +143,18 @@ class LocalSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RestoreSource:
-    """A directory with the files of one stored `KeyedStateHandle`, already on local disk."""
+    """A directory with the files of one stored `KeyedStateHandle`, already on local disk.
+
+    Attributes:
+        backend: what the files are, as `KeyedStateHandle.backend` says; None: they were frozen by
+            the very backend that will read them.
+    """
 
     directory: Path
     key_group_range: KeyGroupRange
     key_serializer: dict[str, object]
     schemas: tuple[StateSchema, ...]
+    backend: str | None = None
 
 
 class StoredTypes(Protocol):
@@ -343,15 +350,15 @@ class KeyedStateBackendFactory(Protocol):
         """
         ...
 
-    def read(self, source: RestoreSource, directory: Path) -> StateStorage:
-        """Open frozen files to look at their rows; nothing is written into them.
+    def read(self, source: RestoreSource, directory: Path) -> StoredRows:
+        """Open frozen files of this backend to look at their rows; nothing is written into them.
 
         Rows are those of ``source.key_group_range``, by the names of ``source.schemas``;
-        `headrace.state.entries` takes them apart.
+        `headrace.state.entries` takes them apart. Files of any kind: `open_stored_rows`.
 
         Args:
             source: what to read.
-            directory: made for what reading needs; the caller closes the storage and removes it.
+            directory: made for what reading needs; the caller closes the rows and removes it.
 
         Raises:
             CorruptStateError: the files cannot be opened.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
-from headrace.errors import CorruptStateError
 from headrace.state.backend import open_backend
-from headrace.state.hashmap.row_file import SUFFIX, read_row_file
+from headrace.state.hashmap.frozen_rows import FrozenRows
 from headrace.state.hashmap.storage import HashmapStorage
 from headrace.state.options import check_known, object_cache_bytes
-from headrace.state.rows import key_group_of
+from headrace.state.rows import rows_of_range
 from headrace.state.schemas import check_key_type, merge_schemas
+from headrace.state.stored import HASHMAP, copy_foreign_rows, split_sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +31,9 @@ class HashmapBackendFactory:
         """Open a backend; see the protocol. All rows are read into memory."""
         return self.open_prepared(config, self.prepare(config, sources), sources)
 
-    def read(self, source: RestoreSource, directory: Path) -> StateStorage:  # noqa: ARG002 - needs none
-        """Read frozen files into memory to look at their rows; see the protocol."""
-        storage = HashmapStorage(sys.maxsize, "reader")
-        _read(source, source.key_group_range, storage)
-        return storage
+    def read(self, source: RestoreSource, directory: Path) -> FrozenRows:  # noqa: ARG002 - needs none
+        """Open frozen files to look at their rows; see the protocol."""
+        return FrozenRows(source)
 
     def prepare(
         self, config: BackendConfig[object], sources: Sequence[RestoreSource]
@@ -47,10 +44,12 @@ class HashmapBackendFactory:
         check_known(config.options)
         cache_bytes = object_cache_bytes(config.options, config.managed_memory_bytes)
         storage = HashmapStorage(config.managed_memory_bytes - cache_bytes, config.operator_uid)
-        for source in sources:
+        split = split_sources(sources, HASHMAP)
+        for source in split.own:
             kept = source.key_group_range.intersection(config.key_group_range)
             if kept is not None:
                 _read(source, kept, storage)
+        copy_foreign_rows(split.foreign, storage, config.key_group_range, config.directory)
         return storage
 
     def open_prepared(
@@ -66,14 +65,7 @@ class HashmapBackendFactory:
 
 
 def _read(source: RestoreSource, kept: KeyGroupRange, storage: HashmapStorage) -> None:
-    missing = {schema.name for schema in source.schemas}
-    for path in sorted(source.directory.glob(f"*{SUFFIX}")):
-        name, rows = read_row_file(path)
-        storage.rows(name).write(item for item in rows if key_group_of(item[0]) in kept)
-        missing.discard(name)
-    if missing:
-        msg = (
-            "stored state lacks files, restore another checkpoint; "
-            f"states={sorted(missing)} directory={source.directory}"
-        )
-        raise CorruptStateError(msg)
+    frozen = FrozenRows(source)
+    bounds = rows_of_range(kept)
+    for name in frozen.names:
+        storage.rows(name).write(frozen.rows(name).scan(*bounds))

@@ -29,6 +29,8 @@ _U32: Final = struct.Struct(">I")
 _U64: Final = struct.Struct(">Q")
 _END: Final = 0xFFFFFFFF
 
+_HEADER_BYTES_MAX: Final = len(MAGIC) + _U16.size + 0xFFFF
+
 
 def write_row_file(path: Path, name: str, rows: Iterable[tuple[bytes, bytes]]) -> int:
     """Write the rows of state ``name`` and return the file's size in bytes.
@@ -56,6 +58,19 @@ def write_row_file(path: Path, name: str, rows: Iterable[tuple[bytes, bytes]]) -
         raise LocalStorageError(msg) from error
 
 
+def read_state_name(path: Path) -> str:
+    """Return which state a file has the rows of, without reading them.
+
+    Raises:
+        CorruptStateError: the file is missing or of another format.
+    """
+    try:
+        with path.open("rb") as file:
+            return _parse_header(path, file.read(_HEADER_BYTES_MAX))[0]
+    except OSError as error:
+        raise _corrupt(path, error.strerror or "unreadable") from error
+
+
 def read_row_file(path: Path) -> tuple[str, Iterator[tuple[bytes, bytes]]]:
     """Return the state's name and its rows.
 
@@ -66,15 +81,20 @@ def read_row_file(path: Path) -> tuple[str, Iterator[tuple[bytes, bytes]]]:
         data = path.read_bytes()
     except OSError as error:
         raise _corrupt(path, error.strerror or "unreadable") from error
+    name, start = _parse_header(path, data)
+    return name, _rows(path, data, start)
+
+
+def _parse_header(path: Path, data: bytes) -> tuple[str, int]:
+    """Return the state's name and where its rows begin."""
+    if not data.startswith(MAGIC):
+        raise _corrupt(path, "not a file of rows")
     try:
         (length,) = _U16.unpack_from(data, len(MAGIC))
         start = len(MAGIC) + _U16.size + length
-        name = data[len(MAGIC) + _U16.size : start].decode()
+        return data[len(MAGIC) + _U16.size : start].decode(), start
     except (struct.error, UnicodeDecodeError) as error:
         raise _corrupt(path, "no header") from error
-    if not data.startswith(MAGIC):
-        raise _corrupt(path, "not a file of rows")
-    return name, _rows(path, data, start)
 
 
 def _rows(path: Path, data: bytes, at: int) -> Iterator[tuple[bytes, bytes]]:

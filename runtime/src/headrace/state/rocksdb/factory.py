@@ -10,6 +10,7 @@ from headrace.state.rocksdb.options import DatabaseOptions
 from headrace.state.rocksdb.restore import open_for_reading, open_storage
 from headrace.state.rocksdb.settings import parse_settings
 from headrace.state.schemas import check_key_type, merge_schemas
+from headrace.state.stored import ROCKSDB, copy_foreign_rows, split_sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,10 @@ class RocksDBBackendFactory:
             msg = f"a backend needs an empty directory; directory={config.directory}"
             raise InternalError(msg)
         options = DatabaseOptions(settings, config.memory)
-        return open_storage(config.directory, options, config.key_group_range, sources)
+        split = split_sources(sources, ROCKSDB)
+        storage = open_storage(config.directory, options, config.key_group_range, split.own)
+        copy_foreign_rows(split.foreign, storage, config.key_group_range, config.directory)
+        return storage
 
     def open_prepared(
         self,
