@@ -67,6 +67,10 @@ def build_app(
     app.command("savepoint")(savepoint)
     app.command("stop")(stop)
     called = next((word for word in arguments if not word.startswith("-")), None)
+    if called in {None, "state"}:
+        from headrace.cli.state import app as state  # noqa: PLC0415 - loads Arrow
+
+        app.add_typer(state, name="state")
     for entry in entries:
         if called in {None, entry.name}:
             _add(app, entry, extras)
