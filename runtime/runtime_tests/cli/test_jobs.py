@@ -6,8 +6,11 @@ import json
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
+from headrace.cli import jobs
 from headrace.cli.jobs import SENDS_MAX, RemoteJob
+from headrace.cli.main import build_app
 from headrace.errors import InvalidConfigError, SavepointFailedError, SourceUnavailableError
 
 DONE = {"status": {"id": "COMPLETED"}, "operation": {"location": "s3://bucket/sp"}}
@@ -106,3 +109,21 @@ def test_a_savepoint_that_takes_too_long_names_its_trigger():
     with pytest.raises(SavepointFailedError, match="trigger_id=") as caught:
         driver.take(timeout_s=2.0)
     assert driver.bodies()[0]["triggerId"] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["savepoint", "a" * 32], None),
+        (["savepoint", "a" * 32, "--type", "canonical"], "CANONICAL"),
+        (["stop", "a" * 32, "--type", "NATIVE", "--drain"], "NATIVE"),
+    ],
+)
+def test_the_format_of_a_savepoint_is_named_as_flinks_command_names_it(
+    monkeypatch, arguments, named
+):
+    driver = Driver((202, TAKEN), (200, DONE))
+    monkeypatch.setattr(jobs, "send", driver.send)
+    result = CliRunner().invoke(build_app(arguments, [], {}), arguments)
+    assert (0, "s3://bucket/sp\n") == (result.exit_code, result.output)
+    assert named == driver.bodies()[0].get("formatType")

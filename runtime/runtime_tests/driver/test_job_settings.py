@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from headrace.checkpoint.protocol.savepoints import SavepointFormat
 from headrace.checkpoint.settings import ExternalizedRetention
 from headrace.config.job_configuration import parse_options
 from headrace.driver.deployment import local_deployment
@@ -48,6 +49,7 @@ def test_the_values_of_production_arrive():
             "state.checkpoints.num-retained": "4",
             "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
             "state.savepoints.dir": "s3://bucket/savepoints",
+            "headrace.savepoint.format-type": "canonical",
         },
         durable=True,
     )
@@ -60,7 +62,12 @@ def test_the_values_of_production_arrive():
     assert (3, 4) == (checkpoint.tolerable_failures, checkpoint.retained)
     assert checkpoint.externalized_retention is ExternalizedRetention.RETAIN_ON_CANCELLATION
     assert built.savepoints_uri == "s3://bucket/savepoints"
+    assert built.savepoint_format is SavepointFormat.CANONICAL
     assert built.checkpoints_uri == f"s3://bucket/checkpoints/{built.job_id}"
+
+
+def test_savepoints_are_native_unless_something_else_is_said():
+    assert settings({}).savepoint_format is SavepointFormat.NATIVE
 
 
 @pytest.mark.parametrize("key", ["execution.savepoint.path", "execution.state-recovery.path"])

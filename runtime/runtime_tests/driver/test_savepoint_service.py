@@ -10,6 +10,7 @@ import pytest
 
 from headrace.api.driver import JobState, JobStatus
 from headrace.checkpoint.explicit import read_checkpoint_at
+from headrace.checkpoint.protocol.savepoints import SavepointFormat
 from headrace.checkpoint.protocol.types import CheckpointMetadata
 from headrace.clock import SystemClock
 from headrace.driver.rest import build_app
@@ -29,7 +30,11 @@ AUTHORIZED = {"Authorization": "Bearer secret"}
 class World:
     """A service over storage in memory, and a REST client."""
 
-    def __init__(self, savepoints_uri: str | None = "s3://test/savepoints") -> None:
+    def __init__(
+        self,
+        savepoints_uri: str | None = "s3://test/savepoints",
+        form: SavepointFormat = SavepointFormat.NATIVE,
+    ) -> None:
         self.bucket = MemoryBucket(uri="s3://test")
         self.outage = Outage()
         self.completed: list[str] = []
@@ -38,6 +43,7 @@ class World:
             checkpoints_uri="s3://test/job",
             savepoints_uri=savepoints_uri,
             scratch_dir=None,
+            form=form,
             source_uids=(OperatorUid("in"),),
         )
         self.service = SavepointService(
@@ -166,7 +172,6 @@ def test_without_the_token_nothing_is_ordered(world: World, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
-        ("/savepoints", {"formatType": "CANONICAL"}, 400),
         ("/savepoints", {"formatType": "OTHER"}, 422),
         ("/savepoints", {"cancel-job": True}, 422),
         ("/savepoints", {"targetDir": "s3://test/x"}, 422),
@@ -179,6 +184,19 @@ def test_what_is_not_understood_is_refused_and_not_skipped(
 ) -> None:
     assert status == world.post(path, **body)[0]
     assert [] == world.service.take_orders()
+
+
+@pytest.mark.parametrize("path", ["/savepoints", "/stop"])
+@pytest.mark.parametrize("configured", SavepointFormat)
+@pytest.mark.parametrize("named", ["NATIVE", "CANONICAL", None])
+def test_the_format_of_the_request_wins_over_the_configured_one(
+    path: str, configured: SavepointFormat, named: str | None
+) -> None:
+    world = World(form=configured)
+    assert 202 == world.post(path, **({} if named is None else {"formatType": named}))[0]
+    (order,) = world.service.take_orders()
+    assert (named or configured.value) == order.form.value
+    world.service.close(finish_copies=True)
 
 
 def test_another_job_and_an_unknown_trigger_are_not_found(world: World) -> None:

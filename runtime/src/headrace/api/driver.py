@@ -141,9 +141,9 @@ class SavepointFormatType(enum.StrEnum):
     """How a savepoint is written, in Flink's words."""
 
     NATIVE = "NATIVE"
-    """Files of the state backend."""
+    """Files of the state backend: fastest."""
     CANONICAL = "CANONICAL"
-    """Typed rows that every backend reads."""
+    """The rows of all states as Parquet: for any backend and any reader."""
 
 
 class RequestModel(WireModel):
@@ -155,7 +155,8 @@ class RequestModel(WireModel):
         default=None, validation_alias=AliasChoices("target-directory", "targetDirectory")
     )
     """Parent of the savepoint's directory; by default ``execution.checkpointing.savepoint-dir``."""
-    format_type: SavepointFormatType = SavepointFormatType.NATIVE
+    format_type: SavepointFormatType | None = None
+    """By default ``headrace.savepoint.format-type``."""
     trigger_id: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
     """The same id means the same savepoint, however often it is sent; by default a random one."""
 

@@ -3,7 +3,8 @@
 Called in the driver, on a thread beside the job master's, for a checkpoint that is held
 (`headrace.checkpoint.held`) and whose output is published. Files move in parallel and inside the
 storage where it can copy; what passes through our hands is hashed, and every size is compared by a
-listing before ``_metadata`` makes the savepoint exist.
+listing before ``_metadata`` makes the savepoint exist. In canonical format the rows are written
+anew instead (`headrace.checkpoint.canonical`).
 
 Order of writes, and what a crash after each leaves:
 
@@ -26,9 +27,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.checkpoint.canonical import CanonicalWriter
 from headrace.checkpoint.inventory import check_files, read_metadata
 from headrace.checkpoint.protocol.paths import METADATA_NAME
-from headrace.checkpoint.protocol.savepoints import data_dir, plan_savepoint, savepoint_dir
+from headrace.checkpoint.protocol.savepoints import (
+    SavepointFormat,
+    data_dir,
+    plan_savepoint,
+    savepoint_dir,
+)
 from headrace.checkpoint.protocol.types import encode_metadata
 from headrace.checkpoint.storage.copying import copy_object
 from headrace.errors import (
@@ -112,32 +119,43 @@ class SavepointWriter:
         except ObjectMissingError:
             return None
 
-    def write(self, checkpoint: CheckpointMetadata, location: str) -> Savepoint:
+    def write(
+        self,
+        checkpoint: CheckpointMetadata,
+        location: str,
+        form: SavepointFormat = SavepointFormat.NATIVE,
+    ) -> Savepoint:
         """Make ``checkpoint`` a savepoint at ``location``; returns the one that is there already.
 
         Args:
             checkpoint: with absolute file URIs, as `CheckpointStore.read_checkpoint` returns it.
             location: from `location`.
+            form: what its files shall be.
 
         Raises:
             CorruptStateError: a file of the checkpoint is gone or not what was stored.
             StorageUnavailableError, StorageAccessError: a storage failed, or it was cancelled.
+            LocalStorageError: the local disk failed.
         """
         existing = self.find(location)
         if existing is not None:
             return existing
         attempt = uuid.uuid4().hex[:12]
         store = self._open_store(location)
-        plan = plan_savepoint(checkpoint, attempt)
         try:
-            self._copy_all(plan.copies, store)
-            check_files(store, plan.metadata, name=location)
+            if form is SavepointFormat.CANONICAL:
+                metadata = self._convert(checkpoint, attempt, store)
+            else:
+                plan = plan_savepoint(checkpoint, attempt)
+                self._copy_all(plan.copies, store)
+                metadata = plan.metadata
+            check_files(store, metadata, name=location)
         except BaseException:
             _discard(store, attempt)
             raise
         reach("driver.before-savepoint")
         try:
-            self._create(store, encode_metadata(plan.metadata))
+            self._create(store, encode_metadata(metadata))
         except ObjectExistsError:
             _discard(store, attempt)
             winner = self.find(location)
@@ -145,7 +163,7 @@ class SavepointWriter:
                 raise
             return winner
         reach("driver.after-savepoint")
-        return Savepoint(location, plan.metadata)
+        return Savepoint(location, metadata)
 
     def _create(self, store: ObjectStore, data: bytes) -> None:
         for left in reversed(range(_CREATE_ATTEMPTS)):
@@ -156,6 +174,19 @@ class SavepointWriter:
                     raise
             else:
                 return
+
+    def _convert(
+        self, checkpoint: CheckpointMetadata, attempt: str, store: ObjectStore
+    ) -> CheckpointMetadata:
+        writer = CanonicalWriter(
+            attempt,
+            store,
+            self._pool,
+            open_store=self._open_store,
+            check=lambda: self._check_wanted(store),
+        )
+        with _Scratch(self._scratch_dir) as scratch:
+            return writer.write(checkpoint, scratch.directory())
 
     def _copy_all(self, copies: tuple[FileCopy, ...], store: ObjectStore) -> None:
         roots = {copy.source.path.rpartition("/")[0] for copy in copies}
@@ -175,9 +206,7 @@ class SavepointWriter:
         store: ObjectStore,
         scratch: Callable[[], Path],
     ) -> None:
-        if self._cancelled.is_set():
-            msg = f"the savepoint was given up, the job ends; location={store.root_uri}"
-            raise StorageUnavailableError(msg)
+        self._check_wanted(store)
         file = copy.source
         root, _, name = file.path.rpartition("/")
         try:
@@ -196,6 +225,11 @@ class SavepointWriter:
                 f"checksum={read[1]} expected_checksum={file.checksum}"
             )
             raise CorruptStateError(msg)
+
+    def _check_wanted(self, store: ObjectStore) -> None:
+        if self._cancelled.is_set():
+            msg = f"the savepoint was given up, the job ends; location={store.root_uri}"
+            raise StorageUnavailableError(msg)
 
 
 class _Scratch(contextlib.AbstractContextManager["_Scratch", None]):

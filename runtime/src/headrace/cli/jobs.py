@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.api.driver import ENV_TOKEN, REST_PORT, OperationStatus, SavepointAnswer
+from headrace.api.driver import (
+    ENV_TOKEN,
+    REST_PORT,
+    OperationStatus,
+    SavepointAnswer,
+    SavepointFormatType,
+)
 from headrace.clock import SystemClock
 from headrace.errors import (
     HeadraceError,
@@ -44,6 +50,14 @@ Driver = Annotated[
     str, typer.Option("--driver", help="REST address, e.g. of kubectl port-forward.")
 ]
 Token = Annotated[str, typer.Option("--token", envvar=ENV_TOKEN, help="Bearer token of the job.")]
+FormatType = Annotated[
+    SavepointFormatType | None,
+    typer.Option(
+        "--type",
+        case_sensitive=False,
+        help="Format of the savepoint; by default the one that the job is configured with.",
+    ),
+]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the outcome.")]
 
 
@@ -52,16 +66,17 @@ def savepoint(
     directory: Annotated[
         str | None, typer.Argument(help="Parent directory; by default the job's own.")
     ] = None,
+    format_type: FormatType = None,
     driver: Driver = DRIVER_DEFAULT,
     token: Token = "",
     timeout: Timeout = 600.0,
 ) -> None:
     """Take a savepoint of a running job and print where it is."""
     job = RemoteJob(driver, job_id, token, send, SystemClock())
-    sys.stdout.write(f"{job.take('savepoints', {}, directory, timeout)}\n")
+    sys.stdout.write(f"{job.take('savepoints', _named(format_type), directory, timeout)}\n")
 
 
-def stop(
+def stop(  # noqa: PLR0913, PLR0917 - each is an option of the command
     job_id: JobId,
     directory: Annotated[
         str | None, typer.Option("--savepoint-path", "-p", help="Parent of the savepoint.")
@@ -69,13 +84,19 @@ def stop(
     drain: Annotated[
         bool, typer.Option("--drain", "-d", help="Fire all timers first; for good.")
     ] = False,
+    format_type: FormatType = None,
     driver: Driver = DRIVER_DEFAULT,
     token: Token = "",
     timeout: Timeout = 600.0,
 ) -> None:
     """Stop a running job with a savepoint and print where it is."""
     job = RemoteJob(driver, job_id, token, send, SystemClock())
-    sys.stdout.write(f"{job.take('stop', {'drain': drain}, directory, timeout)}\n")
+    body = {"drain": drain, **_named(format_type)}
+    sys.stdout.write(f"{job.take('stop', body, directory, timeout)}\n")
+
+
+def _named(format_type: SavepointFormatType | None) -> dict[str, object]:
+    return {} if format_type is None else {"formatType": format_type.value}
 
 
 def send(request: urllib.request.Request) -> tuple[int, bytes]:

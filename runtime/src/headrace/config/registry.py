@@ -46,6 +46,7 @@ UNSUPPORTED_PREFIXES: Final[Mapping[str, str]] = {
     "state.backend.changelog": "use incremental checkpoints",
     "python.": "the runtime image holds the Python environment",
     "metrics.": "the driver serves Prometheus on /metrics",
+    "kubernetes.operator.savepoint.format.type": "use headrace.savepoint.format-type",
     "kubernetes.": "use the fields of a StreamJob",
 }
 """Beginnings of Flink's keys that mean nothing here -> what to do instead."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.api.driver import JobState, JobStatus
 from headrace.checkpoint.protocol.paths import job_root
+from headrace.checkpoint.protocol.savepoints import SavepointFormat
 from headrace.checkpoint.settings import (
     CheckpointingMode,
     CheckpointSettings,
@@ -243,6 +244,7 @@ def build_settings(
         slots=slots,
         checkpoints_uri=root,
         savepoints_uri=get(checkpointing.SAVEPOINT_DIRECTORY),
+        savepoint_format=SavepointFormat(get(checkpointing.SAVEPOINT_FORMAT).value),
         storage_options=storage_options,
         restore_path=deployment.restore_path or get(checkpointing.RECOVERY_PATH),
         allow_non_restored_state=allow_non_restored_state,

@@ -102,6 +102,7 @@ class JobMaster:
                 checkpoints_uri=settings.checkpoints_uri,
                 savepoints_uri=settings.savepoints_uri,
                 scratch_dir=local_volume(),
+                form=settings.savepoint_format,
                 source_uids=tuple(source.uid for source in graph.sources()),
             ),
             clock,

@@ -17,12 +17,12 @@ from headrace.api.driver import (
     OperationStatusBody,
     RequestModel,
     SavepointAnswer,
-    SavepointFormatType,
     SavepointOutcome,
     SavepointRequest,
     StopRequest,
     TriggerAnswer,
 )
+from headrace.checkpoint.protocol.savepoints import SavepointFormat
 from headrace.driver.savepoints import SavepointOrder
 from headrace.engine.spark_log import source_offsets
 from headrace.errors import (
@@ -108,10 +108,10 @@ def add_savepoint_routes(
 def _ordered(
     service: SavepointService, request: RequestModel, *, stop: bool, drain: bool
 ) -> dict[str, str]:
-    if request.format_type is not SavepointFormatType.NATIVE:
-        raise HTTPException(400, "only the format NATIVE is supported so far; formatType=CANONICAL")
     trigger_id = TriggerId(request.trigger_id) if request.trigger_id is not None else None
-    order = SavepointOrder(request.target_directory, trigger_id, stop=stop, drain=drain)
+    named = request.format_type
+    form = SavepointFormat(named.value) if named is not None else None
+    order = SavepointOrder(request.target_directory, trigger_id, form, stop=stop, drain=drain)
     try:
         accepted = service.order(order)
     except HeadraceError as error:

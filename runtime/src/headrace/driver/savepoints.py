@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.checkpoint.contract import CheckpointStore
+    from headrace.checkpoint.protocol.savepoints import SavepointFormat
     from headrace.checkpoint.savepoint import Savepoint
     from headrace.checkpoint.storage import ObjectStore
     from headrace.clock import Clock
@@ -53,7 +54,9 @@ class SavepointSettings:
     Attributes:
         checkpoints_uri: the job's checkpoint directory; no savepoint may lie in it.
         savepoints_uri: parent of savepoints whose order names no directory.
-        scratch_dir: local directory for files between two storages; None = the system's.
+        scratch_dir: local directory for files between two storages and for canonical ones; None =
+            the system's.
+        form: format of savepoints whose order names none.
         source_uids: uids of the program's sources in their order, for those who show offsets.
     """
 
@@ -61,6 +64,7 @@ class SavepointSettings:
     checkpoints_uri: str
     savepoints_uri: str | None
     scratch_dir: Path | None
+    form: SavepointFormat
     source_uids: tuple[OperatorUid, ...]
 
 
@@ -71,12 +75,14 @@ class SavepointOrder:
     Attributes:
         target_directory: URI of the parent directory, None for the configured one.
         trigger_id: chosen by the caller, None for a random one.
+        form: of its files, None for the configured one.
         stop: end the job with it.
         drain: with ``stop``: move event time to its end before.
     """
 
     target_directory: str | None = None
     trigger_id: TriggerId | None = None
+    form: SavepointFormat | None = None
     stop: bool = False
     drain: bool = False
 
@@ -87,11 +93,13 @@ class SavepointOperation:
 
     Attributes:
         location: where the savepoint is or will be.
+        form: of its files.
         triggered_ms, ended_ms: wall-clock times.
     """
 
     trigger_id: TriggerId
     location: str
+    form: SavepointFormat
     stop: bool
     drain: bool
     triggered_ms: int
@@ -184,8 +192,9 @@ class SavepointService:
             # A target that cannot be written must not cost a job its last epochs.
             self._open_store(directory).check()
         now_ms = self._clock.now_ms()
+        form = order.form or self.settings.form
         operation = SavepointOperation(
-            trigger_id, location, order.stop, order.drain, triggered_ms=now_ms
+            trigger_id, location, form, order.stop, order.drain, triggered_ms=now_ms
         )
         with self._changed:
             if trigger_id in self._operations:
@@ -199,7 +208,9 @@ class SavepointService:
                 self._waiting.append(trigger_id)
             self._operations[trigger_id] = operation
             self._forget_old()
-        log.info("savepoint ordered trigger=%s location=%s", trigger_id, location)
+        log.info(
+            "savepoint ordered trigger=%s format=%s location=%s", trigger_id, form.value, location
+        )
         return trigger_id
 
     def operation(self, trigger_id: str) -> SavepointOperation | None:
@@ -306,11 +317,13 @@ class SavepointService:
     def _make(
         self, checkpoint_id: CheckpointId, trigger_id: TriggerId, store: CheckpointStore
     ) -> None:
-        location = self._operations[trigger_id].location
+        operation = self._operations[trigger_id]
+        location = operation.location
         started_s = self._clock.monotonic_s()
         try:
             uri = f"{self.settings.checkpoints_uri}/{checkpoint_dir(checkpoint_id)}"
-            savepoint = self._writer.write(store.read_checkpoint(uri), location)
+            checkpoint = store.read_checkpoint(uri)
+            savepoint = self._writer.write(checkpoint, location, operation.form)
         except HeadraceError as error:
             self._end(trigger_id, error=error)
         except Exception as error:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from headrace.checkpoint.protocol.savepoints import SavepointFormat
     from headrace.checkpoint.settings import CheckpointSettings
     from headrace.driver.restart import RestartStrategy
     from headrace.ids import JobId
@@ -29,6 +30,7 @@ class JobSettings:
         token: bearer token of REST, control and data channel.
         checkpoints_uri: the job's checkpoint directory, ``<checkpoints dir>/<job id>``.
         savepoints_uri: parent of savepoints whose request names no directory.
+        savepoint_format: of savepoints whose request names none.
         storage_options: options of the checkpoint storage (``s3.*``).
         restore_path: checkpoint or savepoint to start from while the job has none of its own.
         completed_checkpoint: number of a checkpoint of this job that is known to be complete.
@@ -53,6 +55,7 @@ class JobSettings:
     slots: SlotSettings
     checkpoints_uri: str
     savepoints_uri: str | None
+    savepoint_format: SavepointFormat
     storage_options: Mapping[str, str]
     restore_path: str | None
     allow_non_restored_state: bool

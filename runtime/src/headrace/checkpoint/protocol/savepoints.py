@@ -6,7 +6,9 @@
       _metadata                      written last, by conditional create
       data-<attempt>/<file>          every file of the state
 
-A savepoint is a copy of one completed checkpoint of its job, with three differences:
+Its files are those of the checkpoint (`NATIVE`), or the same rows in a form that no backend owns
+(`CANONICAL`); nothing else depends on that. A savepoint is a copy of one completed checkpoint of
+its job, with three differences:
 
 - **self-contained**: it refers to its own files alone, by paths relative to its own directory. It
   can be moved, and deleting the job's checkpoints does not touch it (T6);
@@ -23,6 +25,7 @@ files without asking.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +40,9 @@ from headrace.checkpoint.protocol.types import (
 from headrace.errors import InternalError
 
 if TYPE_CHECKING:
-    from headrace.ids import JobId, TriggerId
+    from collections.abc import Sequence
+
+    from headrace.ids import JobId, SlotIndex, TriggerId
 
 CHECKPOINT: Final = "checkpoint"
 SAVEPOINT: Final = "savepoint"
@@ -45,6 +50,15 @@ SAVEPOINT: Final = "savepoint"
 
 _JOB_ID_DIGITS: Final = 6
 """As in Flink's names of savepoints."""
+
+
+class SavepointFormat(enum.Enum):
+    """What the files of a savepoint are, in Flink's words."""
+
+    NATIVE = "NATIVE"
+    """Those of the state backend, copied."""
+    CANONICAL = "CANONICAL"
+    """The rows of all states as Parquet: docs/state-format.md."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,18 @@ def data_dir(attempt: str) -> str:
     return f"data-{attempt}"
 
 
+def canonical_path(attempt: str, slot: SlotIndex, index: int, name: str) -> str:
+    """Return the path of a canonical file inside the savepoint's directory.
+
+    Args:
+        attempt: unique to this attempt.
+        slot: slot that took the state.
+        index: of the operator among those of the slot's snapshot.
+        name: of the file after a restore.
+    """
+    return f"{data_dir(attempt)}/slot-{slot:04d}-{index}-{name}"
+
+
 def plan_savepoint(checkpoint: CheckpointMetadata, attempt: str) -> SavepointPlan:
     """Return how a checkpoint becomes a savepoint.
 
@@ -96,19 +122,39 @@ def plan_savepoint(checkpoint: CheckpointMetadata, attempt: str) -> SavepointPla
         moved = [replace(file, path=targets[file.path]) for file in handle.files]
         return replace(handle, files=moved)
 
-    def slot(snapshot: SlotSnapshot) -> SlotSnapshot:
-        return replace(
-            snapshot,
-            keyed=[keyed(handle) for handle in snapshot.keyed],
-            committables=[],
-            uploaded_bytes=snapshot.state_size_bytes,
-        )
-
-    metadata = replace(
-        checkpoint,
-        kind=SAVEPOINT,
-        parent=None,
-        slots=[slot(snapshot) for snapshot in checkpoint.slots],
-    )
+    slots = [
+        _slot(snapshot, [keyed(handle) for handle in snapshot.keyed], snapshot.state_size_bytes)
+        for snapshot in checkpoint.slots
+    ]
     copies = tuple(FileCopy(files[path], targets[path]) for path in sorted(files))
-    return SavepointPlan(copies, metadata)
+    return SavepointPlan(copies, _savepoint(checkpoint, slots))
+
+
+def canonical_savepoint(
+    checkpoint: CheckpointMetadata, keyed: Sequence[list[KeyedStateHandle]]
+) -> CheckpointMetadata:
+    """Return the metadata of a savepoint whose keyed state was written anew.
+
+    Args:
+        checkpoint: as for `plan_savepoint`.
+        keyed: handles of the canonical files, for each slot of the checkpoint.
+    """
+    slots = [
+        _slot(snapshot, handles, sum(file.size_bytes for one in handles for file in one.files))
+        for snapshot, handles in zip(checkpoint.slots, keyed, strict=True)
+    ]
+    return _savepoint(checkpoint, slots)
+
+
+def _slot(snapshot: SlotSnapshot, keyed: list[KeyedStateHandle], size_bytes: int) -> SlotSnapshot:
+    return replace(
+        snapshot,
+        keyed=keyed,
+        committables=[],
+        state_size_bytes=size_bytes,
+        uploaded_bytes=size_bytes,
+    )
+
+
+def _savepoint(checkpoint: CheckpointMetadata, slots: list[SlotSnapshot]) -> CheckpointMetadata:
+    return replace(checkpoint, kind=SAVEPOINT, parent=None, slots=slots)

@@ -32,6 +32,13 @@ class RestoreMode(enum.Enum):
     NO_CLAIM = "NO_CLAIM"
 
 
+class SavepointFormat(enum.Enum):
+    """What the files of a savepoint are."""
+
+    NATIVE = "NATIVE"
+    CANONICAL = "CANONICAL"
+
+
 class CheckpointStorageKind(enum.Enum):
     """Where checkpoints are kept."""
 
@@ -114,6 +121,15 @@ SAVEPOINT_DIRECTORY: Final = Option(
     "below this, and is never deleted by Headrace.",
     aliases=("state.savepoints.dir",),
 )
+SAVEPOINT_FORMAT: Final = Option(
+    "headrace.savepoint.format-type",
+    enumeration(SavepointFormat),
+    SavepointFormat.NATIVE,
+    _SECTION,
+    "Format of savepoints whose request names none. NATIVE copies the files of the state backend. "
+    "CANONICAL writes the rows of all states as Parquet, which any other program can read, and is "
+    "slower. Both are restored by every backend. Flink's default is CANONICAL.",
+)
 NUM_RETAINED: Final = Option(
     "execution.checkpointing.num-retained",
     integer(1),
@@ -176,6 +192,7 @@ OPTIONS: Final = (
     RETENTION,
     DIRECTORY,
     SAVEPOINT_DIRECTORY,
+    SAVEPOINT_FORMAT,
     NUM_RETAINED,
     INCREMENTAL,
     STORAGE,
