@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.checkpoint.download import SnapshotDownloader
-from headrace.checkpoint.explicit import read_checkpoint_at
 from headrace.checkpoint.protocol.types import CheckpointMetadata
 from headrace.checkpoint.restore import RestoreTarget, assign_restore
 from headrace.checkpoint.storage import open_store
@@ -23,7 +22,17 @@ from headrace.slot.runtime_context import SlotRuntimeContext
 from headrace.state.contract import BackendConfig
 from headrace.state.factory import backend_factory
 from runtime_tests.golden.golden_program import PROGRAM_UIDS, EveryKind, described, expected
-from runtime_tests.golden.make import CHECKPOINTS, GOLDEN, PROGRAM, SAVEPOINT, STORED_LINES
+from runtime_tests.golden.make import (
+    CANONICAL,
+    CHECKPOINTS,
+    GOLDEN,
+    PROGRAM,
+    SAVEPOINT,
+    STORED_LINES,
+    location_of,
+    read,
+    write_canonical,
+)
 from runtime_tests.savepoints.counting import World, running_job
 
 MAX_PARALLELISM = 128
@@ -31,26 +40,25 @@ VERSIONS = sorted(path.name for path in GOLDEN.glob("v*"))
 STORED = [
     (version, path.name) for version in VERSIONS for path in sorted((GOLDEN / version).iterdir())
 ]
-"""Every version with every backend that it has."""
+"""Every version with every form that it has: native of a backend, or canonical."""
+
+STORED_KINDS = [
+    (version, form, kind)
+    for version, form in STORED
+    for kind in (CHECKPOINTS, SAVEPOINT)
+    if (GOLDEN / version / form / kind).exists()
+]
+BACKENDS = ("rocksdb", "hashmap")
+JOBS = [("rocksdb", "rocksdb"), (CANONICAL, "hashmap")]
+"""Form and restoring backend of the savepoints that whole jobs start from."""
 
 
-def lines_of(version: str, backend: str) -> list[str]:
-    return (GOLDEN / version / backend / STORED_LINES).read_text().splitlines()
-
-
-def location_of(version: str, backend: str, kind: str) -> Path:
-    directory = GOLDEN / version / backend
-    if kind == SAVEPOINT:
-        return directory / SAVEPOINT
-    return max((directory / CHECKPOINTS).glob("chk-*"), key=lambda path: int(path.name[4:]))
-
-
-def read(location: Path) -> CheckpointMetadata:
-    return read_checkpoint_at(location.as_uri(), lambda uri: open_store(uri, {}))
+def lines_of(version: str, form: str) -> list[str]:
+    return (GOLDEN / version / form / STORED_LINES).read_text().splitlines()
 
 
 def seen_by_slot(
-    metadata: CheckpointMetadata, slot: int, parallelism: int, directory: Path
+    metadata: CheckpointMetadata, backend: str, slot: int, parallelism: int, directory: Path
 ) -> list[str]:
     """Restore one slot's keyed state; returns what the program would say of each of its keys."""
     target = RestoreTarget(parallelism, MAX_PARALLELISM, {*PROGRAM_UIDS, WATERMARK_UID})
@@ -71,7 +79,7 @@ def seen_by_slot(
         key_group_range=key_group_range_of_slot(SlotIndex(slot), parallelism, MAX_PARALLELISM),
         managed_memory_bytes=64 << 20,
     )
-    backend = backend_factory(assigned.keyed[0].backend).open(config, sources)
+    state = backend_factory(backend).open(config, sources)
     function = EveryKind()
     function.open(
         SlotRuntimeContext(
@@ -81,45 +89,67 @@ def seen_by_slot(
             max_parallelism=MAX_PARALLELISM,
             job_id=JobId("0" * 32),
             job_name="golden",
-            backend=backend,
+            backend=state,
         )
     )
-    timers, _ = backend.timers("_event_timers"), backend.timers("_processing_timers")
-    backend.finish_registration()
+    timers, _ = state.timers("_event_timers"), state.timers("_processing_timers")
+    state.finish_registration()
     found = []
     for timer in timers.due(2**63 - 1):
-        context = backend.context
+        context = state.context
         context.key, context.key_group = timer.key, timer.key_group
         context.cache_key = keys.cache_key(timer.key)
         current = SimpleNamespace(get_current_key=lambda key=timer.key: key)
         found.append(function.seen("end", current))
-    backend.close()
+    state.close()
     return found
 
 
+def described_ends(lines: list[str]) -> list[str]:
+    """Return what the program says of every key at the end of time, sorted."""
+    numbers: dict[str, list[int]] = {}
+    for line in lines:
+        key, number = line.split()
+        numbers.setdefault(key, []).append(int(number))
+    return sorted(described(key, "end", held) for key, held in numbers.items())
+
+
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-@pytest.mark.parametrize("kind", [CHECKPOINTS, SAVEPOINT])
-@pytest.mark.parametrize(("version", "backend"), STORED)
-def test_stored_state_is_restored_in_any_number_of_slots(
-    tmp_path: Path, version: str, backend: str, kind: str, parallelism: int
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("version", "form", "kind"), STORED_KINDS)
+def test_stored_state_is_restored_by_both_backends_in_any_number_of_slots(
+    tmp_path: Path, version: str, form: str, kind: str, backend: str, parallelism: int
 ) -> None:
     """Values, lists, maps, sums, means and timers of every key, each in the slot that owns it."""
-    metadata = read(location_of(version, backend, kind))
+    metadata = read(location_of(version, form, kind))
     found = [
         line
         for slot in range(parallelism)
-        for line in seen_by_slot(metadata, slot, parallelism, tmp_path)
+        for line in seen_by_slot(metadata, backend, slot, parallelism, tmp_path)
     ]
-    numbers: dict[str, list[int]] = {}
-    for line in lines_of(version, backend):
-        key, number = line.split()
-        numbers.setdefault(key, []).append(int(number))
-    assert sorted(described(key, "end", held) for key, held in numbers.items()) == sorted(found)
+    assert described_ends(lines_of(version, form)) == sorted(found)
 
 
-@pytest.mark.parametrize(("version", "backend"), STORED)
-def test_a_stored_savepoint_refers_to_its_own_files_alone(version: str, backend: str) -> None:
-    location = location_of(version, backend, SAVEPOINT)
+@pytest.mark.parametrize(("version", "form", "kind"), STORED_KINDS)
+def test_stored_state_of_every_version_can_be_archived_in_canonical_format(
+    tmp_path: Path, version: str, form: str, kind: str
+) -> None:
+    write_canonical(read(location_of(version, form, kind)), tmp_path / "archive")
+    metadata = read(tmp_path / "archive")
+    assert {"canonical"} == {keyed.backend for slot in metadata.slots for keyed in slot.keyed}
+    found = seen_by_slot(metadata, "hashmap", 0, 1, tmp_path)
+    assert described_ends(lines_of(version, form)) == sorted(found)
+
+
+def test_every_version_has_golden_files_of_every_form() -> None:
+    expected = [(version, form) for version in VERSIONS for form in (CANONICAL, *BACKENDS)]
+    assert sorted(expected) == sorted(STORED)
+    assert 5 * len(VERSIONS) == len(STORED_KINDS)
+
+
+@pytest.mark.parametrize(("version", "form"), STORED)
+def test_a_stored_savepoint_refers_to_its_own_files_alone(version: str, form: str) -> None:
+    location = location_of(version, form, SAVEPOINT)
     metadata = read(location)
     assert metadata.kind == "savepoint"
     held = {path.relative_to(location).as_posix() for path in location.rglob("*") if path.is_file()}
@@ -135,11 +165,14 @@ def test_a_stored_savepoint_refers_to_its_own_files_alone(version: str, backend:
 
 @pytest.mark.integration
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("version", "backend"), STORED)
-def test_a_job_goes_on_from_a_stored_savepoint(tmp_path: Path, version: str, backend: str) -> None:
-    before = lines_of(version, backend)
+@pytest.mark.parametrize(("form", "backend"), JOBS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_job_goes_on_from_a_stored_savepoint(
+    tmp_path: Path, version: str, form: str, backend: str
+) -> None:
+    before = lines_of(version, form)
     world = World(tmp_path / "world")
-    shutil.copytree(location_of(version, backend, SAVEPOINT), tmp_path / "savepoint")
+    shutil.copytree(location_of(version, form, SAVEPOINT), tmp_path / "savepoint")
     lines = [f"key-{n % 15} {n}" for n in range(1000, 1060)]
     world.write(lines)
     with running_job(

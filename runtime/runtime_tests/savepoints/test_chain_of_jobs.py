@@ -1,9 +1,9 @@
 """A stream that jobs work on one after the other, from savepoint to savepoint, under kills.
 
-Each job has its own id, parallelism and ledgers; they share input, output topic and transactional
-ids. What `read_committed` consumers see in the end must be what one undisturbed job would have
-written: nothing lost or repeated between the last output of one job and the first of the next
-(E10), although the program says ``earliest`` (E12).
+Each job has its own id, parallelism, state backend and ledgers; they share input, output topic and
+transactional ids. What `read_committed` consumers see in the end must be what one undisturbed job
+would have written: nothing lost or repeated between the last output of one job and the first of the
+next (E10), although the program says ``earliest`` (E12).
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from runtime_tests.kill.ledger import PROGRAM as KAFKA_COUNT
 from runtime_tests.savepoints.counting import Job, World, running_job
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(900)]
+
+JOBS = ((2, "rocksdb", "NATIVE"), (3, "hashmap", "CANONICAL"), (1, "rocksdb", "NATIVE"))
+"""Parallelism and backend of each job, and the format of the savepoint that it ends with."""
 
 
 class Stream:
@@ -83,7 +86,7 @@ def test_no_record_is_lost_or_repeated_over_a_chain_of_jobs(tmp_path: Path) -> N
     with KafkaBroker(tmp_path / "kafka", resolve_broker_class_path(cache_dir())) as broker:
         stream = Stream(broker.bootstrap_servers, random.Random(seed))
         stream.write(3000)
-        for number, parallelism in enumerate((2, 3, 1)):
+        for number, (parallelism, backend, form) in enumerate(JOBS):
             with running_job(
                 world,
                 f"job-{number}",
@@ -92,10 +95,11 @@ def test_no_record_is_lost_or_repeated_over_a_chain_of_jobs(tmp_path: Path) -> N
                 args=[broker.bootstrap_servers, stream.input, stream.output],
                 parallelism=parallelism,
                 restore=savepoint,
+                options={"state.backend.type": backend},
             ) as job:
                 run_under_kills(job, stream, kills=1)
                 if number < 2:
-                    savepoint = job.location(job.order("/stop"))
+                    savepoint = job.location(job.order("/stop", formatType=form))
                     assert job.wait_for_end() == 0
                     stream.write(1500)
                 else:
