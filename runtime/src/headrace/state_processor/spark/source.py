@@ -1,0 +1,215 @@
+"""The Spark data source ``headrace-state``: stored state as a DataFrame (E9).
+
+Schema and partitions come from the metadata, in a Python process beside the driver; one partition
+is the state of one slot, which a task downloads, checks and reads in batches. Nothing is collected
+anywhere, and nothing of the program that wrote the state is needed.
+
+Options::
+
+    path               checkpoint or savepoint
+    operator, state    uid and name
+    decimals-as-text   "true": decimals and big integers as text, for more than 38 digits
+    scratch-dir        local directory of the executors for files; default: for temporary files
+    s3.*               of the storage, by Flink's keys
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from headrace.errors import InvalidConfigError
+from headrace.serialization.arrow_types import ArrowOptions
+from headrace.state_processor.columns import TableColumns
+from headrace.state_processor.reading import StateFiles, read_stored_state, uri_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.state_processor.catalog import StateTable
+
+FORMAT: Final = "headrace-state"
+
+PATH: Final = "path"
+OPERATOR: Final = "operator"
+STATE: Final = "state"
+DECIMALS_AS_TEXT: Final = "decimals-as-text"
+SCRATCH_DIR: Final = "scratch-dir"
+
+_OWN: Final = (PATH, OPERATOR, STATE, DECIMALS_AS_TEXT, SCRATCH_DIR)
+_STORAGE: Final = "s3."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a reader was asked for.
+
+    Attributes:
+        path: URI of the checkpoint or savepoint.
+        operator, state: uid and name.
+        shown: how types without an exact counterpart are shown.
+        scratch_dir: None for the system's directory for temporary files.
+        storage: options of the storage.
+    """
+
+    path: str
+    operator: str
+    state: str
+    shown: ArrowOptions
+    scratch_dir: Path | None
+    storage: dict[str, str]
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> SourceOptions:
+        """Return the options of a read.
+
+        Raises:
+            InvalidConfigError: one is missing, unknown or not of its type.
+        """
+        options = {name.lower(): value for name, value in given.items()}
+        missing = [name for name in (PATH, OPERATOR, STATE) if not options.get(name)]
+        unknown = [n for n in options if n not in _OWN and not n.startswith(_STORAGE)]
+        if missing or unknown:
+            msg = (
+                f"options of {FORMAT} are wrong, `headrace state ls PATH` shows uids and names; "
+                f"missing={missing} unknown={unknown} known={[*_OWN, 's3.*']}"
+            )
+            raise InvalidConfigError(msg)
+        as_text = options.get(DECIMALS_AS_TEXT, "false").lower()
+        if as_text not in {"true", "false"}:
+            msg = f"option is true or false; option={DECIMALS_AS_TEXT} value={as_text!r}"
+            raise InvalidConfigError(msg)
+        scratch = options.get(SCRATCH_DIR)
+        return cls(
+            path=uri_of(options[PATH]),
+            operator=options[OPERATOR],
+            state=options[STATE],
+            shown=ArrowOptions(decimals_as_text=as_text == "true"),
+            scratch_dir=Path(scratch) if scratch else None,
+            storage={n: value for n, value in options.items() if n.startswith(_STORAGE)},
+        )
+
+
+class SlotPartition(InputPartition):
+    """The state of one slot."""
+
+    def __init__(self, table: StateTable) -> None:
+        super().__init__(table.handles[0].key_group_start)
+        self.table = table
+
+
+class StateDataSource(DataSource):
+    """`DataSource` of one keyed state of one checkpoint or savepoint."""
+
+    _table: StateTable | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of the state (`headrace.state_processor.columns`)."""
+        return spark_schema(TableColumns(self._read_table(), self._parsed().shown).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of the state."""
+        return StateReader(self._read_table(), self._parsed(), schema)
+
+    def _parsed(self) -> SourceOptions:
+        return SourceOptions.parse(self.options)
+
+    def _read_table(self) -> StateTable:
+        if self._table is None:
+            options = self._parsed()
+            stored = read_stored_state(options.path, options.storage)
+            self._table = stored.table(options.operator, options.state)
+        return self._table
+
+
+class StateReader(DataSourceReader):
+    """Reads one state, slot by slot; goes to the executors by pickle."""
+
+    def __init__(self, table: StateTable, options: SourceOptions, schema: StructType) -> None:
+        self._table = table
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition for each slot that has the state."""
+        return [
+            SlotPartition(dataclasses.replace(self._table, handles=(handle,)))
+            for handle in self._table.handles
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of one slot in batches."""
+        if not isinstance(partition, SlotPartition):
+            msg = f"not a partition of this source; partition={partition!r}"
+            raise TypeError(msg)
+        columns = TableColumns(partition.table, self._options.shown)
+        target = to_arrow_schema(self._schema, timezone="UTC")
+        with StateFiles(self._options.storage, self._options.scratch_dir) as files:
+            entries = columns.entries(files.rows(partition.table))
+            for batch in columns.batches(entries):
+                # Names inside nested types are Spark's own, and the batch must have them.
+                arrays = [
+                    array.cast(field.type) for array, field in zip(batch, target, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def read(
+    spark: SparkSession,
+    path: str,
+    *,
+    operator: str,
+    state: str,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return one keyed state of a checkpoint or savepoint as a DataFrame.
+
+    Args:
+        spark: the session; any will do.
+        path: URI of the checkpoint or savepoint, or a path of this machine.
+        operator: uid of the operator.
+        state: name of the state; ``_event_timers`` and ``_processing_timers`` are timers.
+        options: further options of the source (see the module).
+
+    Raises:
+        AnalysisException: of Spark, with the message of ours: there is no such checkpoint,
+            operator or state.
+    """
+    register(spark)
+    given = {**(options or {}), PATH: path, OPERATOR: operator, STATE: state}
+    return spark.read.format(FORMAT).options(**given).load()
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``spark.read.format("headrace-state")`` known to a session; idempotent."""
+    spark.dataSource.register(StateDataSource)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the Spark schema of Arrow columns, with their metadata."""
+    return StructType(
+        [
+            StructField(
+                field.name,
+                from_arrow_type(field.type),
+                nullable=field.nullable,
+                metadata={
+                    name.decode(): value.decode() for name, value in (field.metadata or {}).items()
+                },
+            )
+            for field in schema
+        ]
+    )
