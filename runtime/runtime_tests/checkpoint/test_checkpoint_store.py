@@ -20,6 +20,7 @@ from headrace.clock import SystemClock
 from headrace.errors import (
     CorruptStateError,
     FencedError,
+    IncompatibleStateError,
     InternalError,
     NoRestorableStateError,
     ObjectExistsError,
@@ -596,6 +597,22 @@ def test_metadata_of_an_unknown_kind_is_refused_by_name(
     new_coordinator().storage.put("chk-1/_metadata", encode_metadata(metadata))
     with pytest.raises(CorruptStateError, match="kind='snapshot'"):
         _read(bucket, "memory://test/chk-1")
+
+
+def test_another_jobs_checkpoint_in_the_jobs_own_directory_is_refused_with_the_way_out(
+    new_coordinator: Factory,
+) -> None:
+    """A copied directory: what was published is known to the ledger of the other job alone."""
+    first = new_coordinator()
+    first.publish(1)
+    foreign = msgspec.structs.replace(first.metadata(2), job_id="f" * 32)
+    first.storage.put("chk-2/_metadata", encode_metadata(foreign))
+    latest = b'{"generation":1,"checkpoint_id":2}'
+    first.storage.put(paths.latest_path(Generation(1)), latest)
+    with pytest.raises(
+        IncompatibleStateError, match=f"state-recovery.path; .*chk-2 .* other_job={'f' * 32}"
+    ):
+        new_coordinator()
 
 
 def test_a_job_that_starts_from_another_jobs_checkpoint_goes_on_above_its_number(

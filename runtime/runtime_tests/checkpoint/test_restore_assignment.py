@@ -180,6 +180,25 @@ def test_a_generated_uid_is_named_as_the_likely_reason() -> None:
         assign_restore(metadata, target(1, operator_uids=[SINK]))
 
 
+def test_keyed_state_of_an_operator_that_became_stateless_is_refused_by_name() -> None:
+    """The uid is still there, but nobody would open the state: it must not vanish."""
+    with pytest.raises(IncompatibleStateError, match=r"count \(count, another kind of operator"):
+        assign_restore(taken_at(1), target(1, keyed_uids=[], sink_uids=[SINK]))
+    allowed = target(1, keyed_uids=[], sink_uids=[SINK], allow_non_restored_state=True)
+    plan = assign_restore(taken_at(1), allowed)
+    assert ((UID,), ()) == (plan.dropped, plan.slots[0].keyed)
+
+
+def test_output_of_an_operator_that_is_no_sink_any_more_is_refused_by_name() -> None:
+    pending: list[dict[str, object]] = [{"committables": [spool(0, 7)]}]
+    uid = pending[0]["committables"][0].operator_uid  # type: ignore[index]
+    everything = [UID, SINK]
+    plan = assign_restore(taken_at(1, pending), target(1, sink_uids=[uid]))
+    assert 1 == len(plan.slots[0].committables)
+    with pytest.raises(IncompatibleStateError, match="another kind of operator"):
+        assign_restore(taken_at(1, pending), target(1, keyed_uids=everything, sink_uids=[]))
+
+
 def test_lost_operators_are_dropped_when_that_is_allowed() -> None:
     plan = assign_restore(
         taken_at(1), target(1, operator_uids=[SINK], allow_non_restored_state=True)

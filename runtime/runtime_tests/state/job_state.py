@@ -175,9 +175,10 @@ class JobState:
         if form == "other":
             self.sources = dict(zip(BACKENDS, reversed(self.sources.values()), strict=True))
         elif form == "canonical":
-            for name, sources in self.sources.items():
-                canonical = [as_canonical(source, self.directory) for source in sources]
-                self.sources[name] = canonical
+            # Of one backend's files, for both of them: they hold the same rows.
+            native = self.sources[BACKENDS[parallelism % len(BACKENDS)]]
+            canonical = [as_canonical(source, self.directory) for source in native]
+            self.sources = dict.fromkeys(BACKENDS, canonical)
         self.open(parallelism)
 
     def fire(self, time: int) -> None:

@@ -48,6 +48,8 @@ class RestoreTarget:
         parallelism: number of slots, at most ``max_parallelism``.
         max_parallelism: number of key groups; must be the checkpoint's.
         operator_uids: every operator of the program.
+        keyed_uids, sink_uids: those of them that own keyed state, and those that publish output;
+            None: any may.
         allow_non_restored_state: drop state of operators that the program no longer has.
     """
 
@@ -55,6 +57,27 @@ class RestoreTarget:
     max_parallelism: int
     operator_uids: Collection[OperatorUid]
     allow_non_restored_state: bool = False
+    keyed_uids: Collection[OperatorUid] | None = None
+    sink_uids: Collection[OperatorUid] | None = None
+
+    @property
+    def may_own(self) -> _Owners:
+        """Which operators may own what."""
+        known = frozenset(self.operator_uids)
+        return _Owners(
+            keyed=known if self.keyed_uids is None else frozenset(self.keyed_uids),
+            operator=known,
+            output=known if self.sink_uids is None else frozenset(self.sink_uids),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Operators by what they own: keyed state, operator state, output that is not published."""
+
+    keyed: frozenset[OperatorUid]
+    operator: frozenset[OperatorUid]
+    output: frozenset[OperatorUid]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +114,16 @@ def assign_restore(metadata: CheckpointMetadata, target: RestoreTarget) -> Resto
         )
         raise IncompatibleStateError(msg)
     dropped = _unmatched(metadata, target)
-    known = set(target.operator_uids)
-    keyed = [k for s in metadata.slots for k in s.keyed if k.operator_uid in known]
+    owners = target.may_own
+    keyed = [k for s in metadata.slots for k in s.keyed if k.operator_uid in owners.keyed]
     _check_cover(keyed, metadata)
     operator = _redistribute(
-        [o for s in metadata.slots for o in s.operator if o.operator_uid in known],
+        [o for s in metadata.slots for o in s.operator if o.operator_uid in owners.operator],
         old=metadata.parallelism,
         new=target.parallelism,
     )
     committables = _assign_spools(
-        [c for s in metadata.slots for c in s.committables if c.operator_uid in known],
+        [c for s in metadata.slots for c in s.committables if c.operator_uid in owners.output],
         target.parallelism,
     )
     slots = (SlotIndex(i) for i in range(target.parallelism))
@@ -122,19 +145,23 @@ def assign_restore(metadata: CheckpointMetadata, target: RestoreTarget) -> Resto
 
 
 def _unmatched(metadata: CheckpointMetadata, target: RestoreTarget) -> tuple[OperatorUid, ...]:
-    held = {
-        uid
-        for slot in metadata.slots
-        for uid in (
-            *(handle.operator_uid for handle in slot.keyed if handle.schemas),
-            *(handle.operator_uid for handle in slot.operator if handle.items),
-            *(pending.operator_uid for pending in slot.committables if pending.files),
-        )
-    }
-    unmatched = tuple(sorted(held - set(target.operator_uids)))
+    """Return the operators whose state nobody takes over.
+
+    Raises:
+        IncompatibleStateError: there are some, and their state may not be dropped.
+    """
+    slots, owners = metadata.slots, target.may_own
+    keyed = {k.operator_uid for slot in slots for k in slot.keyed if k.schemas}
+    operator = {o.operator_uid for slot in slots for o in slot.operator if o.items}
+    output = {c.operator_uid for slot in slots for c in slot.committables if c.files}
+    unmatched = tuple(
+        sorted(keyed - owners.keyed | operator - owners.operator | output - owners.output)
+    )
     if unmatched and not target.allow_non_restored_state:
         records = {record.uid: record for record in metadata.operators}
-        described = [_described(uid, records.get(uid)) for uid in unmatched]
+        described = [
+            _described(uid, records.get(uid), changed=uid in owners.operator) for uid in unmatched
+        ]
         msg = (
             "checkpoint holds state of operators that the program does not have, restore their "
             "uids or set allowNonRestoredState to drop it; "
@@ -145,12 +172,20 @@ def _unmatched(metadata: CheckpointMetadata, target: RestoreTarget) -> tuple[Ope
     return unmatched
 
 
-def _described(uid: OperatorUid, record: OperatorRecord | None) -> str:
-    """Return an operator as a message names it; a generated uid is often the reason (E7)."""
-    if record is None:
-        return uid
-    generated = ", uid generated from the program's shape" if record.uid_is_generated else ""
-    return f"{uid} ({record.name}{generated})"
+def _described(uid: OperatorUid, record: OperatorRecord | None, *, changed: bool) -> str:
+    """Return an operator as a message names it, with the likely reason.
+
+    Args:
+        uid: whose state nobody takes over.
+        record: what the checkpoint says of it.
+        changed: the program has an operator of this uid, but of another kind.
+    """
+    notes = [] if record is None else [record.name]
+    if changed:
+        notes.append("another kind of operator in the program")
+    elif record is not None and record.uid_is_generated:
+        notes.append("uid generated from the program's shape")
+    return f"{uid} ({', '.join(notes)})" if notes else uid
 
 
 def _overlapping(

@@ -46,6 +46,7 @@ from headrace.checkpoint.summaries import summary_of
 from headrace.errors import (
     CorruptStateError,
     FencedError,
+    IncompatibleStateError,
     InternalError,
     NoRestorableStateError,
     ObjectExistsError,
@@ -117,6 +118,7 @@ class ObjectCheckpointStore:
             last = self._inventory.observed_generation(listing)
             restore = self._choose_start(last, listing)
             if restore is not None:
+                self._refuse_if_foreign(restore)
                 check_files(self._store, restore)
         except (NoRestorableStateError, CorruptStateError):
             # If a newer coordinator has moved on meanwhile, what we miss is what it has superseded.
@@ -181,6 +183,17 @@ class ObjectCheckpointStore:
     def read_checkpoint(self, path: str) -> CheckpointMetadata:
         """Read a checkpoint of any job by its URI; handles come back with absolute URIs."""
         return read_checkpoint_at(path, self._open_elsewhere)
+
+    def _refuse_if_foreign(self, restore: CheckpointMetadata) -> None:
+        """Refuse another job's checkpoint in this job's directory: its ledgers are not ours."""
+        if restore.job_id != self._job_id:
+            msg = (
+                "the newest checkpoint in the job's directory is another job's, remove it and "
+                "start from where it came from with execution.state-recovery.path; "
+                f"checkpoint={self._store.root_uri}/{paths.checkpoint_dir(restore.checkpoint_id)} "
+                f"job={self._job_id} other_job={restore.job_id}"
+            )
+            raise IncompatibleStateError(msg)
 
     def _create_claim(self) -> Generation:
         for _ in range(_CLAIM_ATTEMPTS):

@@ -23,6 +23,7 @@ from headrace.engine.source_alignment import align_position
 from headrace.engine.source_frames import build_source_frame
 from headrace.engine.source_readers import SourceLimits
 from headrace.errors import IncompatibleStateError, NoRestorableStateError, SlotLostError
+from headrace.graph.stream_graph import OperatorKind
 from headrace.ids import Epoch
 from headrace.slot.job import WATERMARK_UID
 from headrace.slot.messages import Restore
@@ -114,11 +115,14 @@ def position_to_continue(
 
 def restore_target(graph: JobGraph, settings: JobSettings) -> RestoreTarget:
     """Return what a checkpoint is assigned to."""
+    operators = list(graph.operators())
     return RestoreTarget(
         graph.parallelism,
         graph.max_parallelism,
-        {operator.uid for operator in graph.operators()} | {WATERMARK_UID},
+        {operator.uid for operator in operators} | {WATERMARK_UID},
         settings.allow_non_restored_state,
+        keyed_uids={operator.uid for operator in operators if operator.kind.is_keyed},
+        sink_uids={operator.uid for operator in operators if operator.kind is OperatorKind.SINK},
     )
 
 
