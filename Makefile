@@ -23,7 +23,10 @@ SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
 QUIET := $(if $(or $(SILENT),$(CI)),--quiet)
 say = @$(if $(SILENT),:,echo "==> $(1)" >&2)
 
-.PHONY: help setup java check lint format types layers generated generate unit test test-jobs prepare \
+INITDB = $(firstword $(shell command -v initdb) $(wildcard /usr/lib/postgresql/*/bin/initdb))
+CREATE_CLUSTER := /etc/postgresql-common/createcluster.conf
+
+.PHONY: help setup java postgres check lint format types layers generated generate unit test test-jobs prepare \
         bench demo cluster-up cluster-down lock clean
 
 help: ## List the targets.
@@ -53,6 +56,14 @@ java:
 	    | sed -nE 's/.* version "([0-9]+).*/\1/p' || true)"; \
 	  [ "$${version:-0}" -ge 17 ] || { echo "Java 17 or later is needed (found: $${version:-none}):" \
 	    "install it (on Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 1; }
+
+postgres: ## PostgreSQL's programs for the tests of the JDBC sink, from Debian's package (as root).
+	@[ -n "$(INITDB)" ] || { echo "==> Installing PostgreSQL's programs" >&2; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  mkdir -p "$(dir $(CREATE_CLUSTER))"; \
+	  [ -e $(CREATE_CLUSTER) ] || echo 'create_main_cluster = false' >$(CREATE_CLUSTER); \
+	  install=(apt-get -o DPkg::Lock::Timeout=300 -qq install --yes --no-install-recommends postgresql); \
+	  "$${install[@]}" >&2 || { apt-get -qq update && "$${install[@]}" >&2; } }
 
 lock: .tools/.uv-installed ## Resolve requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer versions.
 	$(call say,Resolving the locks)
@@ -94,7 +105,7 @@ generate: setup ## Write the generated files.
 unit: setup ## Unit and property tests; ARGS="-k name" goes to pytest.
 	@$(PYTEST) -n 2 -m "not integration and not kill and not e2e and not slow" $(ARGS)
 
-test: setup java prepare ## All tests, with Spark, Kafka, kills and a real Kubernetes (root, Linux).
+test: setup java postgres prepare ## All tests, with Spark, Kafka, kills and a real Kubernetes (root, Linux).
 	@$(PYTEST) $(ARGS)
 
 test-jobs: setup java prepare ## Jobs on the embedded cluster: changes by kubectl apply, bad input.

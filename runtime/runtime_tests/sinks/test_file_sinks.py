@@ -1,0 +1,14 @@
+"""The file sinks run through the suite that sinks of users run through."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.testing.sinks import TwoPhaseSinkContract
+from runtime_tests.sinks.targets import LinesTarget
+
+
+class TestLines(TwoPhaseSinkContract):
+    @pytest.fixture
+    def sink_under_test(self, tmp_path):
+        return LinesTarget(tmp_path / "out")

@@ -1,0 +1,1 @@
+"""Rows in PostgreSQL by any SQL statement: exactly-once with a ledger table, or at least once."""
