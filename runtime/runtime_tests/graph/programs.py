@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.common.typeinfo import Types
 from headrace.graph.endpoints import NumberSequence, PrintSink
+from headrace.graph.job_graph import InputPort
 from headrace.graph.planner import PlanSettings, plan_job
 from headrace.graph.stream_graph import (
     Forward,
@@ -71,6 +72,11 @@ def level_of(plan):
     }
 
 
+def ports(*operator_ids):
+    """Return the first inputs of operators."""
+    return tuple(InputPort(operator_id) for operator_id in operator_ids)
+
+
 def operator_of(plan, operator_id):
     return next(o for o in plan.job_graph.operators() if o.id == operator_id)
 
@@ -83,7 +89,7 @@ def arrivals(job_graph, operator):
         level, tag, hops = start + 1, exit_tag, 1
         while True:
             edge = job_graph.levels[level].inputs[tag]
-            found += [(target, hops) for target in edge.targets]
+            found += [(port.operator, hops) for port in edge.targets]
             if edge.relay_to is None:
                 break
             level, tag, hops = level + 1, edge.relay_to, hops + 1

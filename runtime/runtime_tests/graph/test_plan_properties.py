@@ -57,7 +57,7 @@ def test_every_edge_crosses_exactly_the_exchanges_between_its_levels(build):
     levels = level_of(plan)
     planned = []
     for operator in plan.job_graph.operators():
-        planned += [(operator.id, target, 0) for target in operator.chained]
+        planned += [(operator.id, port.operator, 0) for port in operator.chained]
         planned += [(operator.id, *arrival) for arrival in arrivals(plan.job_graph, operator)]
 
     said = [(e.source, e.target, levels[e.target] - levels[e.source]) for e in build.graph.edges]

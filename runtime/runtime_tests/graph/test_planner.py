@@ -7,7 +7,14 @@ import pytest
 from headrace.common.typeinfo import Types
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromDataFrame
-from headrace.graph.stream_graph import Forward, HashByKey, OperatorKind, StreamEdge
+from headrace.graph.job_graph import InputPort
+from headrace.graph.stream_graph import (
+    Broadcast,
+    Forward,
+    HashByKey,
+    OperatorKind,
+    StreamEdge,
+)
 from runtime_tests.graph.programs import (
     FORWARD,
     REBALANCE,
@@ -16,6 +23,7 @@ from runtime_tests.graph.programs import (
     by_key,
     level_of,
     operator_of,
+    ports,
 )
 
 
@@ -30,12 +38,12 @@ def test_stateless_operators_run_chained_with_their_source_and_state_after_one_e
     plan = build.plan()
 
     assert level_of(plan) == {source: 0, mapped: 0, keyed: 1, after: 1, sink: 1}
-    assert operator_of(plan, source).chained == (mapped,)
+    assert operator_of(plan, source).chained == ports(mapped)
     assert operator_of(plan, mapped).chained == ()
-    assert operator_of(plan, keyed).chained == (after,)
-    assert operator_of(plan, after).chained == (sink,)
+    assert operator_of(plan, keyed).chained == ports(after)
+    assert operator_of(plan, after).chained == ports(sink)
     assert [(e.tag, e.targets, e.relay_to) for e in plan.job_graph.levels[1].inputs] == [
-        (0, (keyed,), None)
+        (0, ports(keyed), None)
     ]
     assert operator_of(plan, mapped).exits == (0,)
 
@@ -63,7 +71,7 @@ def test_a_sink_after_a_source_gets_an_exchange_that_keeps_the_order():
     assert level_of(plan)[sink] == 1
     (edge,) = plan.job_graph.levels[1].inputs
     assert isinstance(edge.partitioning, Forward)
-    assert edge.targets == (sink,)
+    assert edge.targets == ports(sink)
 
 
 def test_an_explicit_rebalance_is_one_exchange():
@@ -91,7 +99,7 @@ def test_an_edge_that_skips_a_level_is_relayed_with_the_same_partitioning():
 
     assert level_of(plan)[second] == 2
     relay = next(e for e in job_graph.levels[1].inputs if not e.targets)
-    assert job_graph.levels[2].inputs[relay.relay_to].targets == (second,)
+    assert job_graph.levels[2].inputs[relay.relay_to].targets == ports(second)
     assert relay.partitioning is job_graph.levels[2].inputs[relay.relay_to].partitioning is key
     assert sorted(arrivals(job_graph, operator_of(plan, source))) == [(first, 1), (second, 2)]
 
@@ -106,8 +114,8 @@ def test_a_union_of_levels_brings_the_lower_stream_up():
     plan = build.plan()
 
     assert level_of(plan)[united] == 1
-    assert operator_of(plan, keyed).chained == (united,)
-    forwarded = next(e for e in plan.job_graph.levels[1].inputs if e.targets == (united,))
+    assert operator_of(plan, keyed).chained == ports(united)
+    forwarded = next(e for e in plan.job_graph.levels[1].inputs if e.targets == ports(united))
     assert forwarded.partitioning == FORWARD
 
 
@@ -122,7 +130,7 @@ def test_one_stream_with_two_consumers_is_read_once():
 
     assert [o.id for o in plan.job_graph.sources()] == [source]
     assert operator_of(plan, source).exits == (0, 1)
-    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [(one,), (two,)]
+    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [ports(one), ports(two)]
 
 
 def test_rows_that_several_operators_take_by_one_key_cross_the_exchange_once():
@@ -135,7 +143,7 @@ def test_rows_that_several_operators_take_by_one_key_cross_the_exchange_once():
     plan = build.plan()
 
     assert operator_of(plan, source).exits == (0,)
-    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [(one, two)]
+    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [ports(one, two)]
 
 
 def test_operators_of_two_levels_take_the_same_rows_on_their_way():
@@ -148,8 +156,8 @@ def test_operators_of_two_levels_take_the_same_rows_on_their_way():
     job_graph = build.plan().job_graph
 
     (shared,) = job_graph.levels[1].inputs
-    assert (shared.targets, shared.relay_to) == ((near,), 0)
-    assert [e.targets for e in job_graph.levels[2].inputs] == [(far,), (far,)]
+    assert (shared.targets, shared.relay_to) == (ports(near), 0)
+    assert [e.targets for e in job_graph.levels[2].inputs] == [ports(far), ports(far)]
 
 
 def test_dataframes_come_after_the_sources_whose_offsets_are_known():
@@ -169,7 +177,7 @@ def test_a_stream_united_with_itself_brings_every_row_twice():
 
     (edge,) = build.plan().job_graph.levels[1].inputs
 
-    assert edge.targets == (twice, twice)
+    assert edge.targets == ports(twice, twice)
 
 
 def test_several_sources_share_level_0_and_one_exchange():
@@ -181,7 +189,7 @@ def test_several_sources_share_level_0_and_one_exchange():
     plan = build.plan()
 
     assert [o.id for o in plan.job_graph.sources()] == [left, right]
-    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [(keyed,), (keyed,)]
+    assert [e.targets for e in plan.job_graph.levels[1].inputs] == [ports(keyed), ports(keyed)]
     assert (operator_of(plan, left).exits, operator_of(plan, right).exits) == ((0,), (1,))
 
 
@@ -197,7 +205,9 @@ def test_operators_of_a_level_come_in_topological_order():
     for level in plan.job_graph.levels:
         ids = [operator.id for operator in level.operators]
         for operator in level.operators:
-            assert all(ids.index(target) > ids.index(operator.id) for target in operator.chained)
+            assert all(
+                ids.index(port.operator) > ids.index(operator.id) for port in operator.chained
+            )
 
 
 def test_keyed_operators_get_the_key_type_of_their_edge():
@@ -316,3 +326,64 @@ def test_the_edge_of_an_exchange_carries_the_type_of_its_sender():
 
     assert edge.value_serializer is build.graph.nodes[source].output_serializer
     assert isinstance(edge.partitioning, HashByKey)
+
+
+def test_what_lives_from_epoch_to_epoch_lives_in_a_slot():
+    build = GraphBuilder()
+    source = build.source()
+    remembering = build.map(source, keeps_operator_state=True)
+    after = build.map(remembering)
+    build.sink(after)
+    plan = build.plan()
+    assert {source: 0, remembering: 1, after: 1} == {
+        i: level for i, level in level_of(plan).items() if i in {source, remembering, after}
+    }
+    (edge,) = plan.job_graph.levels[1].inputs
+    assert (Forward(), ports(remembering)) == (edge.partitioning, edge.targets)
+
+
+def two_inputs(build, kind, first, second):
+    node = build.add(kind, first)
+    source, partitioning = second
+    build.graph.edges.append(StreamEdge(source, node, partitioning, 1))
+    return node
+
+
+def test_the_inputs_of_an_operator_stay_apart_also_when_one_stream_feeds_both():
+    build = GraphBuilder()
+    source = build.source()
+    both = two_inputs(build, OperatorKind.CO_PROCESS, source, (source, FORWARD))
+    build.sink(both)
+    (edge,) = build.plan().job_graph.levels[1].inputs
+    assert (InputPort(both, 0), InputPort(both, 1)) == edge.targets
+
+
+def test_a_broadcast_stream_crosses_an_exchange_and_the_other_one_keeps_its_order():
+    build = GraphBuilder()
+    data, rules = build.source(), build.source()
+    apply = two_inputs(build, OperatorKind.BROADCAST_PROCESS, data, (rules, Broadcast()))
+    build.sink(apply)
+    plan = build.plan()
+    assert 1 == level_of(plan)[apply]
+    assert {Forward(): (InputPort(apply, 0),), Broadcast(): (InputPort(apply, 1),)} == {
+        edge.partitioning: edge.targets for edge in plan.job_graph.levels[1].inputs
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(FORWARD, FORWARD), (Broadcast(), Broadcast()), (Broadcast(), FORWARD)]
+)
+def test_one_input_of_a_broadcast_function_is_broadcast(first, second):
+    build = GraphBuilder()
+    data, rules = build.source(), build.source()
+    kind = OperatorKind.BROADCAST_PROCESS
+    build.sink(two_inputs(build, kind, (data, first), (rules, second)))
+    with pytest.raises(InvalidProgramError, match="one stream of the two must be broadcast"):
+        build.plan()
+
+
+def test_operator_state_behind_a_broadcast_would_multiply():
+    build = GraphBuilder()
+    build.sink(build.map((build.source(), Broadcast()), keeps_operator_state=True, name="M"))
+    with pytest.raises(InvalidProgramError, match=r"would multiply.*operator='M'"):
+        build.plan()

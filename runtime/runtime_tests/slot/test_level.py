@@ -41,7 +41,7 @@ def two_consumers():
     maps = [build.map((source, REBALANCE), function=Append(item)) for item in ("one", "two")]
     sinks = {build.sink(map_): Collected() for map_ in maps}
     graph = build.plan(parallelism=1).job_graph
-    parts = LevelParts(graph, graph.levels[1], SlotIndex(0), {}, sinks, (None, None))
+    parts = LevelParts(graph, graph.levels[1], SlotIndex(0), {}, sinks, {}, (None, None))
     level = SlotLevel(parts)
     level.begin_epoch(0, lambda slot, chunk: pytest.fail("nothing follows"))
     return graph, level, list(sinks.values())

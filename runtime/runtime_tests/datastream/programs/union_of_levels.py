@@ -3,9 +3,19 @@
 import json
 
 from headrace.common import Row, Types, WatermarkStrategy
-from headrace.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
+from headrace.datastream import (
+    BroadcastProcessFunction,
+    CheckpointedFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    StreamExecutionEnvironment,
+)
 from headrace.datastream.connectors.number_seq import NumberSequenceSource
-from headrace.datastream.state import ValueStateDescriptor
+from headrace.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
 
 KEYS = ("a", "b", "c")
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
@@ -39,6 +49,37 @@ class Enumerate(MapFunction):
         return value[0], number
 
 
+FACTORS = MapStateDescriptor("factors", Types.STRING(), Types.LONG())
+
+
+class Multiply(BroadcastProcessFunction):
+    """Multiplies by all factors that were told, once and for all before the first number."""
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(FACTORS).put(str(value), value)
+
+    def process_element(self, value, ctx):
+        for factor in ctx.get_broadcast_state(FACTORS).values():
+            value *= factor
+        yield "product", value
+
+
+class Pass(MapFunction, CheckpointedFunction):
+    """Right behind its source, in a slot."""
+
+    def initialize_state(self, context):
+        self.passed = context.get_operator_state_store().get_list_state(
+            ListStateDescriptor("passed", Types.LONG())
+        )
+
+    def snapshot_state(self, context):
+        self.passed.update([sum(self.passed.get())])
+
+    def map(self, value):
+        self.passed.add(1)
+        return value
+
+
 env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
 times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda r, _: r.at)
 
@@ -54,7 +95,14 @@ numbers = env.from_source(NumberSequenceSource(1, 1000), strategy, "numbers")
 sums = numbers.rebalance().map(lambda n: ("sum", n), PAIR).key_by(lambda p: p[0], Types.STRING())
 sums = sums.reduce(lambda a, b: (a[0], a[1] + b[1])).uid("sums")
 
+few = env.from_collection(list(range(1, 41)), Types.LONG()).map(Pass(), Types.LONG()).uid("pass")
+told = env.from_collection([2, 3, 7], Types.LONG()).broadcast(FACTORS)
+products = few.connect(told).process(Multiply(), PAIR).uid("products")
+products = products.key_by(lambda p: p[0], Types.STRING()).reduce(lambda a, b: (a[0], a[1] + b[1]))
+
 latest: dict[str, int] = {}
-for key, number in numbered.union(sums).execute_and_collect("union of levels"):
+for key, number in numbered.union(sums, products.uid("sum of products")).execute_and_collect(
+    "union of levels"
+):
     latest[key] = max(number, latest.get(key, 0))
 print(json.dumps(latest))  # noqa: T201

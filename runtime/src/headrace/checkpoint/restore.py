@@ -219,7 +219,9 @@ def _redistribute(
     assigned: dict[int, list[OperatorStateHandle]] = defaultdict(list)
     for (uid, name, mode), sources in by_state.items():
         for slot, items in _deal(sources, mode, old=old, new=new).items():
-            assigned[slot].append(OperatorStateHandle(uid, SlotIndex(slot), name, mode, items))
+            assigned[slot].append(
+                OperatorStateHandle(uid, SlotIndex(slot), name, mode, items, sources[0].serializer)
+            )
     return assigned
 
 

@@ -7,23 +7,31 @@ partitioning that the next operator gets. Methods add operators; nothing runs be
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from headrace.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation, Types
+from headrace.datastream.callables import (
+    FilterCallable,
+    FlatMapCallable,
+    MapCallable,
+    ReduceCallable,
+    expect_function,
+    plain_callable,
+)
+from headrace.datastream.connected_streams import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    ConnectedStreams,
+)
 from headrace.datastream.data_stream_sink import DataStreamSink
 from headrace.datastream.field_selector import FieldSelector
 from headrace.datastream.functions import (
-    FilterCallable,
     FilterFunction,
-    FlatMapCallable,
     FlatMapFunction,
-    Function,
     KeyedProcessFunction,
     KeySelector,
-    MapCallable,
     MapFunction,
     ProcessFunction,
-    ReduceCallable,
     ReduceFunction,
 )
 from headrace.datastream.key_tracing import traced_field
@@ -32,7 +40,7 @@ from headrace.datastream.program_graph import FORWARD, Upstream
 from headrace.datastream.unsupported import STREAM, missing_attribute
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromDataFrame, PrintSink
-from headrace.graph.stream_graph import HashByKey, OperatorKind, Rebalance
+from headrace.graph.stream_graph import Broadcast, HashByKey, OperatorKind, Rebalance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from headrace.common.watermark_strategy import WatermarkStrategy
     from headrace.datastream.closeable_iterator import CloseableIterator
     from headrace.datastream.connectors.base import Sink
+    from headrace.datastream.state import MapStateDescriptor
     from headrace.datastream.stream_execution_environment import StreamExecutionEnvironment
     from headrace.graph.stream_graph import Partitioning, StreamNode
 
@@ -102,7 +111,9 @@ class DataStream:
         self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Turn every record into one."""
-        function = func if isinstance(func, MapFunction) else MapCallable(_callable(func, "map"))
+        function = (
+            func if isinstance(func, MapFunction) else MapCallable(plain_callable(func, "map"))
+        )
         return self._then(OperatorKind.MAP, "Map", function, output_type)
 
     def flat_map(
@@ -114,14 +125,16 @@ class DataStream:
         function = (
             func
             if isinstance(func, FlatMapFunction)
-            else FlatMapCallable(_callable(func, "flat_map"))
+            else FlatMapCallable(plain_callable(func, "flat_map"))
         )
         return self._then(OperatorKind.FLAT_MAP, "Flat Map", function, output_type)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """Keep the records for which ``func`` is true."""
         function = (
-            func if isinstance(func, FilterFunction) else FilterCallable(_callable(func, "filter"))
+            func
+            if isinstance(func, FilterFunction)
+            else FilterCallable(plain_callable(func, "filter"))
         )
         return self._then(OperatorKind.FILTER, "Filter", function, self._type_info)
 
@@ -139,7 +152,7 @@ class DataStream:
                 f"function={type(func).__name__}"
             )
             raise InvalidProgramError(msg)
-        _expect(func, ProcessFunction, "process")
+        expect_function(func, ProcessFunction, "process")
         return self._then(OperatorKind.PROCESS, "Process", func, output_type)
 
     def key_by(
@@ -170,7 +183,7 @@ class DataStream:
             self.upstreams,
             watermarks=watermark_strategy.to_spec(),
         )
-        return self._of(node, self._type_info)
+        return self.result_of(node, self._type_info)
 
     def union(self, *streams: DataStream) -> DataStream:
         """Return all records of this and other streams of the same type, in no order.
@@ -190,6 +203,53 @@ class DataStream:
                 raise InvalidProgramError(msg)
         inputs = [upstream for stream in (self, *streams) for upstream in stream.upstreams]
         return DataStream(self._env, tuple(inputs), self._type_info)
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    def connect(
+        self, ds: DataStream | BroadcastStream
+    ) -> ConnectedStreams | BroadcastConnectedStream:
+        """Join this stream and another one in a function that tells them apart.
+
+        Raises:
+            InvalidProgramError: the other is one of another environment.
+        """
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds)
+        return ConnectedStreams(self, ds)
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream | DataStream:
+        """Give every record to every slot.
+
+        Args:
+            broadcast_state_descriptor: with it, the stream is for ``connect``: a function keeps
+                what it tells in this broadcast state.
+            other_broadcast_state_descriptors: more broadcast states.
+        """
+        stream = self._with(Broadcast())
+        if broadcast_state_descriptor is None:
+            return stream
+        return BroadcastStream(
+            stream, (broadcast_state_descriptor, *other_broadcast_state_descriptors)
+        )
 
     def rebalance(self) -> DataStream:
         """Spread the records evenly over the slots."""
@@ -248,9 +308,10 @@ class DataStream:
     ) -> DataStream:
         result_type = output_type or Types.PICKLED_BYTE_ARRAY()
         node = self._env.program.add_operator(kind, name, function, result_type, self.upstreams)
-        return self._of(node, result_type)
+        return self.result_of(node, result_type)
 
-    def _of(self, node: StreamNode, type_info: TypeInformation) -> DataStream:
+    def result_of(self, node: StreamNode, type_info: TypeInformation) -> DataStream:
+        """Return the stream of what an operator of this program emits."""
         return DataStream(self._env, (Upstream(node.id),), type_info)
 
     def _sink(self, name: str, description: object) -> DataStreamSink:
@@ -279,7 +340,7 @@ class DataStream:
         elif isinstance(key_selector, KeySelector):
             selector = key_selector.get_key
         else:
-            selector = _callable(key_selector, "key_by")
+            selector = plain_callable(key_selector, "key_by")
             field = traced_field(selector, row.get_field_names()) if row else None
         field_type = row.get_field_types()[row.get_field_index(field)] if row and field else None
         declared = key_type or field_type or Types.PICKLED_BYTE_ARRAY()
@@ -313,13 +374,15 @@ class KeyedStream(DataStream):
         self, func: KeyedProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Work on every record with state and timers of its key."""
-        _expect(func, KeyedProcessFunction, "process")
+        expect_function(func, KeyedProcessFunction, "process")
         return self._then(OperatorKind.KEYED_PROCESS, "Keyed Process", func, output_type)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """Combine the records of every key; each record emits the new combination."""
         function = (
-            func if isinstance(func, ReduceFunction) else ReduceCallable(_callable(func, "reduce"))
+            func
+            if isinstance(func, ReduceFunction)
+            else ReduceCallable(plain_callable(func, "reduce"))
         )
         return self._then(OperatorKind.KEYED_REDUCE, "Reduce", function, self._type_info)
 
@@ -349,6 +412,11 @@ class KeyedStream(DataStream):
             return self._then(OperatorKind.KEYED_PROCESS, "Filter", function, self._type_info)
         return super().filter(func)
 
+    def broadcast(self, *args: object) -> NoReturn:  # noqa: ARG002 - PyFlink's signature
+        """Refuse, as PyFlink does: the records of a keyed stream belong to one slot each."""
+        msg = "a keyed stream cannot be broadcast, call broadcast before key_by"
+        raise InvalidProgramError(msg)
+
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str,
@@ -362,19 +430,3 @@ def _repartitioned(
     upstreams: tuple[Upstream, ...], partitioning: Partitioning
 ) -> tuple[Upstream, ...]:
     return tuple(replace(upstream, partitioning=partitioning) for upstream in upstreams)
-
-
-def _callable(func: object, method: str) -> Callable[..., Any]:
-    if not callable(func) or isinstance(func, Function):
-        msg = (
-            "not a function or an object of the right class; "
-            f"method={method} type={type(func).__name__}"
-        )
-        raise InvalidProgramError(msg)
-    return func
-
-
-def _expect(func: object, kind: type[Function], method: str) -> None:
-    if not isinstance(func, kind):
-        msg = f"expected a {kind.__name__}; method={method} type={type(func).__name__}"
-        raise InvalidProgramError(msg)

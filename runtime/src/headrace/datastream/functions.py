@@ -1,8 +1,7 @@
 """User functions and what they are given, as ``pyflink.datastream.functions`` (B6).
 
 A function object is pickled once for each slot and opened there; its attributes live as long as
-the deployment and are not part of checkpoints, state is. Plain functions and lambdas are wrapped
-so that every operator holds a `Function`.
+the deployment and are not part of checkpoints, state is.
 """
 
 from __future__ import annotations
@@ -11,15 +10,17 @@ import abc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from headrace.datastream.state import (
         AggregatingState,
         AggregatingStateDescriptor,
+        BroadcastState,
         ListState,
         ListStateDescriptor,
         MapState,
         MapStateDescriptor,
+        ReadOnlyBroadcastState,
         ReducingState,
         ReducingStateDescriptor,
         ValueState,
@@ -220,50 +221,152 @@ class KeyedProcessFunction(Function):
         """Return or yield what a timer causes; None for nothing."""
 
 
-class MapCallable(MapFunction):
-    """A plain function as a `MapFunction`."""
+class CoMapFunction(Function):
+    """One value for each value of two connected streams."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-        # The instance attribute shadows the method: no second call for each record.
-        vars(self)["map"] = function
+    @abc.abstractmethod
+    def map1(self, value: Any) -> Any:
+        """Return what becomes of a value of the first stream."""
 
-    def map(self, value: Any) -> Any:
-        """Call the function."""
-        return self._function(value)
-
-
-class FlatMapCallable(FlatMapFunction):
-    """A plain function as a `FlatMapFunction`."""
-
-    def __init__(self, function: Callable[[Any], Iterable[Any] | None]) -> None:
-        self._function = function
-        vars(self)["flat_map"] = function
-
-    def flat_map(self, value: Any) -> Iterable[Any] | None:
-        """Call the function."""
-        return self._function(value)
+    @abc.abstractmethod
+    def map2(self, value: Any) -> Any:
+        """Return what becomes of a value of the second stream."""
 
 
-class FilterCallable(FilterFunction):
-    """A plain function as a `FilterFunction`."""
+class CoFlatMapFunction(Function):
+    """Any number of values for each value of two connected streams."""
 
-    def __init__(self, function: Callable[[Any], bool]) -> None:
-        self._function = function
-        vars(self)["filter"] = function
+    @abc.abstractmethod
+    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+        """Return or yield what becomes of a value of the first stream; None for nothing."""
 
-    def filter(self, value: Any) -> bool:
-        """Call the function."""
-        return self._function(value)
+    @abc.abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+        """Return or yield what becomes of a value of the second stream; None for nothing."""
 
 
-class ReduceCallable(ReduceFunction):
-    """A plain function as a `ReduceFunction`."""
+class CoProcessFunction(Function):
+    """Works on single values of two connected streams."""
 
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        self._function = function
-        vars(self)["reduce"] = function
+    Context = ProcessFunction.Context
 
-    def reduce(self, value1: Any, value2: Any) -> Any:
-        """Call the function."""
-        return self._function(value1, value2)
+    @abc.abstractmethod
+    def process_element1(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Return or yield what becomes of a value of the first stream; None for nothing."""
+
+    @abc.abstractmethod
+    def process_element2(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Return or yield what becomes of a value of the second stream; None for nothing."""
+
+
+class KeyedCoProcessFunction(Function):
+    """Works on two connected streams with the same keys; both see the same state and timers."""
+
+    Context = KeyedProcessFunction.Context
+    OnTimerContext = KeyedProcessFunction.OnTimerContext
+
+    @abc.abstractmethod
+    def process_element1(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Return or yield what becomes of a value of the first stream; None for nothing."""
+
+    @abc.abstractmethod
+    def process_element2(
+        self, value: Any, ctx: KeyedProcessFunction.Context
+    ) -> Iterable[Any] | None:
+        """Return or yield what becomes of a value of the second stream; None for nothing."""
+
+    def on_timer(
+        self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext
+    ) -> Iterable[Any] | None:
+        """Return or yield what a timer causes; None for nothing."""
+
+
+class BaseBroadcastProcessFunction(Function):
+    """What functions on a broadcast stream and another one have in common."""
+
+    class BaseContext(abc.ABC):
+        """What is known about time."""
+
+        @abc.abstractmethod
+        def timestamp(self) -> int | None:
+            """Return the value's event time in ms, None when it has none."""
+
+        @abc.abstractmethod
+        def current_processing_time(self) -> int:
+            """Return the processing time in ms."""
+
+        @abc.abstractmethod
+        def current_watermark(self) -> int:
+            """Return the event-time watermark in ms."""
+
+    class Context(BaseContext):
+        """What the broadcast side has: broadcast state may be changed."""
+
+        @abc.abstractmethod
+        def get_broadcast_state(
+            self, state_descriptor: MapStateDescriptor
+        ) -> BroadcastState[Any, Any]:
+            """Return a state whose descriptor was given to ``broadcast``."""
+
+    class ReadOnlyContext(BaseContext):
+        """What the other side has: broadcast state may be read."""
+
+        @abc.abstractmethod
+        def get_broadcast_state(
+            self, state_descriptor: MapStateDescriptor
+        ) -> ReadOnlyBroadcastState[Any, Any]:
+            """Return a state whose descriptor was given to ``broadcast``."""
+
+    @abc.abstractmethod
+    def process_broadcast_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
+        """Change broadcast state; return or yield what else becomes of the value.
+
+        Every slot is given every value, in the same order: what is done here must follow from the
+        value and from broadcast state alone. All broadcast values of an epoch come before its
+        other values.
+        """
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction):
+    """Works on a stream without keys beside a broadcast one."""
+
+    @abc.abstractmethod
+    def process_element(
+        self, value: Any, ctx: BaseBroadcastProcessFunction.ReadOnlyContext
+    ) -> Iterable[Any] | None:
+        """Return or yield what becomes of ``value``; None for nothing."""
+
+
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
+    """Works on a keyed stream beside a broadcast one."""
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
+        """What the keyed side has."""
+
+        @abc.abstractmethod
+        def timer_service(self) -> TimerService:
+            """Return the timer service of the current key."""
+
+        @abc.abstractmethod
+        def get_current_key(self) -> Any:
+            """Return the key of the value or timer."""
+
+    class OnTimerContext(ReadOnlyContext):
+        """What is known about the firing timer."""
+
+        @abc.abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Return whether the timer is one of event time or of processing time."""
+
+    @abc.abstractmethod
+    def process_element(
+        self, value: Any, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext
+    ) -> Iterable[Any] | None:
+        """Return or yield what becomes of ``value``; None for nothing."""
+
+    def on_timer(
+        self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext
+    ) -> Iterable[Any] | None:
+        """Return or yield what a timer causes; None for nothing."""

@@ -1,6 +1,7 @@
-"""Function objects on keyed streams: map, flat_map and filter with access to keyed state.
+"""Function objects that run as another kind of function.
 
-As in PyFlink, such a function runs as a `KeyedProcessFunction`, so its ``open`` may obtain state.
+On keyed streams, map, flat_map and filter: as in PyFlink they run as a `KeyedProcessFunction`, so
+their ``open`` may obtain state. On connected streams, co-map and co-flat-map.
 """
 
 from __future__ import annotations
@@ -8,9 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     MapFunction,
 )
@@ -23,22 +28,22 @@ if TYPE_CHECKING:
 # ruff: noqa: ANN401, ARG002 - values are the user's; the context is part of the signature
 
 
-class _Adapter(KeyedProcessFunction):
+class Adapter(Function):
     """Opens and closes the wrapped function."""
 
     def __init__(self, function: Function) -> None:
-        self._wrapped = function
+        self.wrapped = function
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the wrapped function."""
-        self._wrapped.open(runtime_context)
+        self.wrapped.open(runtime_context)
 
     def close(self) -> None:
         """Close the wrapped function."""
-        self._wrapped.close()
+        self.wrapped.close()
 
 
-class KeyedMap(_Adapter):
+class KeyedMap(Adapter, KeyedProcessFunction):
     """A `MapFunction` on a keyed stream."""
 
     def __init__(self, function: MapFunction) -> None:
@@ -50,7 +55,7 @@ class KeyedMap(_Adapter):
         return (self._map(value),)
 
 
-class KeyedFlatMap(_Adapter):
+class KeyedFlatMap(Adapter, KeyedProcessFunction):
     """A `FlatMapFunction` on a keyed stream."""
 
     def __init__(self, function: FlatMapFunction) -> None:
@@ -64,7 +69,7 @@ class KeyedFlatMap(_Adapter):
         return self._flat_map(value)
 
 
-class KeyedFilter(_Adapter):
+class KeyedFilter(Adapter, KeyedProcessFunction):
     """A `FilterFunction` on a keyed stream."""
 
     def __init__(self, function: FilterFunction) -> None:
@@ -74,3 +79,51 @@ class KeyedFilter(_Adapter):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         """Return the value if it stays."""
         return (value,) if self._filter(value) else ()
+
+
+class _CoMap(Adapter):
+    """A `CoMapFunction` on connected streams."""
+
+    def __init__(self, function: CoMapFunction) -> None:
+        super().__init__(function)
+        self._map1, self._map2 = function.map1, function.map2
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterable[Any]:
+        """Return the mapped value."""
+        return (self._map1(value),)
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterable[Any]:
+        """Return the mapped value."""
+        return (self._map2(value),)
+
+
+class _CoFlatMap(Adapter):
+    """A `CoFlatMapFunction` on connected streams."""
+
+    def __init__(self, function: CoFlatMapFunction) -> None:
+        super().__init__(function)
+        self._flat_map1, self._flat_map2 = function.flat_map1, function.flat_map2
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        """Return what the function returns."""
+        return self._flat_map1(value)
+
+    def process_element2(self, value: Any, ctx: Any) -> Iterable[Any] | None:
+        """Return what the function returns."""
+        return self._flat_map2(value)
+
+
+class CoMap(_CoMap, CoProcessFunction):
+    """A `CoMapFunction` without keys."""
+
+
+class KeyedCoMap(_CoMap, KeyedCoProcessFunction):
+    """A `CoMapFunction` with keys."""
+
+
+class CoFlatMap(_CoFlatMap, CoProcessFunction):
+    """A `CoFlatMapFunction` without keys."""
+
+
+class KeyedCoFlatMap(_CoFlatMap, KeyedCoProcessFunction):
+    """A `CoFlatMapFunction` with keys."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.datastream.checkpointed_function import checkpointed
 from headrace.graph.stream_graph import (
     NO_WATERMARKS,
+    BroadcastState,
     Forward,
     OperatorKind,
     Partitioning,
@@ -55,11 +57,11 @@ class ProgramGraph:
         name: str,
         function: object,
         output_type: TypeInformation,
-        inputs: Iterable[Upstream] = (),
-        *,
+        *inputs: Iterable[Upstream],
         watermarks: WatermarkSpec = NO_WATERMARKS,
+        broadcast_states: tuple[BroadcastState, ...] = (),
     ) -> StreamNode:
-        """Add an operator with its incoming edges and return it."""
+        """Add an operator with its incoming edges, input by input, and return it."""
         node = StreamNode(
             id=self._next_id,
             kind=kind,
@@ -67,11 +69,15 @@ class ProgramGraph:
             function=function,
             output_serializer=output_type.value_serializer(),
             watermarks=watermarks,
+            broadcast_states=broadcast_states,
+            keeps_operator_state=checkpointed(function) is not None,
         )
         self._next_id += 1
         self._nodes[node.id] = node
         self._edges.extend(
-            StreamEdge(upstream.node_id, node.id, upstream.partitioning) for upstream in inputs
+            StreamEdge(upstream.node_id, node.id, upstream.partitioning, index)
+            for index, upstreams in enumerate(inputs)
+            for upstream in upstreams
         )
         if kind is not OperatorKind.SOURCE:
             self._pending.append(node.id)

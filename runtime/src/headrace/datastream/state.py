@@ -10,7 +10,8 @@ import abc
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.common.typeinfo import Types
-from headrace.datastream.functions import AggregateFunction, ReduceCallable, ReduceFunction
+from headrace.datastream.callables import ReduceCallable
+from headrace.datastream.functions import AggregateFunction, ReduceFunction
 from headrace.datastream.state_ttl import StateTtlConfig
 from headrace.errors import InvalidProgramError
 
@@ -23,11 +24,13 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastState",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
     "State",
@@ -166,6 +169,65 @@ class MapState(State, Generic[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         return self.keys()
+
+
+class ReadOnlyBroadcastState(State, Generic[K, V]):
+    """A map that is the same in every slot, as the side that may not change it sees it (B19)."""
+
+    @abc.abstractmethod
+    def get(self, key: K) -> V | None:
+        """Return the value of ``key``, None when there is none."""
+
+    @abc.abstractmethod
+    def contains(self, key: K) -> bool:
+        """Return whether there is an entry for ``key``."""
+
+    @abc.abstractmethod
+    def items(self) -> Iterator[tuple[K, V]]:
+        """Iterate over the entries, in the order in which they were first put."""
+
+    @abc.abstractmethod
+    def keys(self) -> Iterator[K]:
+        """Iterate over the keys."""
+
+    @abc.abstractmethod
+    def values(self) -> Iterator[V]:
+        """Iterate over the values."""
+
+    @abc.abstractmethod
+    def is_empty(self) -> bool:
+        """Return whether there are no entries."""
+
+    def __getitem__(self, key: K) -> V | None:
+        return self.get(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return self.keys()
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V]):
+    """The same map for the broadcast side."""
+
+    @abc.abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Set the value of ``key``."""
+
+    @abc.abstractmethod
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Set many entries."""
+
+    @abc.abstractmethod
+    def remove(self, key: K) -> None:
+        """Remove the entry of ``key`` if there is one."""
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
 
 
 class StateDescriptor:

@@ -38,9 +38,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 
 STREAM: Final[Mapping[str, str]] = {
     "add_sink": "use sink_to",
-    "broadcast": _LATER,
     "cache": "streams cannot be cached, write them to a sink",
-    "connect": _LATER,
     "count_window": _LATER,
     "disable_chaining": _LEVELS,
     "force_non_parallel": "operators run with the job's parallelism",

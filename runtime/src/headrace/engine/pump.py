@@ -120,6 +120,7 @@ class Pump:
                 generation=self.generation,
                 epoch=self.epoch,
                 level=self.level,
+                processing_time_ms=self.processing_time_ms,
             )
             send_frame(sock, FrameType.HELLO, msgspec.msgpack.encode(hello))
             _expect_ready(reader, slot)
@@ -142,7 +143,6 @@ class Pump:
                 if chunk.is_valid:
                     send_frame(sock, FrameType.CHUNK, memoryview(chunk.as_buffer()))
         end = EpochEnd(
-            processing_time_ms=self.processing_time_ms,
             final=self.final,
             ended_sources=list(self.ended_sources),
         )

@@ -12,10 +12,23 @@ Source: Flink's ``StreamingJobGraphGenerator`` (chaining) and ``ExecutionJobVert
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from headrace.graph.stream_graph import OperatorKind, Partitioning, WatermarkSpec
+from headrace.graph.stream_graph import (
+    BroadcastState,
+    OperatorKind,
+    Partitioning,
+    WatermarkSpec,
+)
 from headrace.ids import EdgeTag, Level, OperatorUid
 from headrace.serialization.serializer import KeySerializer, TypeSerializer
+
+
+class InputPort(NamedTuple):
+    """One input of one operator; operators with a single input have port 0."""
+
+    operator: int
+    input: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +40,9 @@ class JobOperator:
         uid: the user's uid or one derived from the structure.
         uid_is_generated: whether ``uid`` was derived (unsafe for upgrades, E7).
         key_serializer: for keyed operators, the type of the key.
-        chained: ids of operators in the same level that get its output by function call.
+        chained: inputs of operators in the same level that get its output by function call.
         exits: tags of the edges of the next exchange that get its output.
+        broadcast_states: see `StreamNode`.
     """
 
     id: int
@@ -40,8 +54,9 @@ class JobOperator:
     output_serializer: TypeSerializer[object]
     watermarks: WatermarkSpec
     key_serializer: KeySerializer[object] | None
-    chained: tuple[int, ...]
+    chained: tuple[InputPort, ...]
     exits: tuple[EdgeTag, ...]
+    broadcast_states: tuple[BroadcastState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +71,15 @@ class ExchangeEdge:
             but must keep their order: all rows of one sender go to one slot, those of a slot to
             itself.
         value_serializer: type of the values.
-        targets: operators of this level that get the values, in topological order; empty when the
-            level only relays.
+        targets: inputs of operators of this level that get the values, in topological order; empty
+            when the level only relays.
         relay_to: tag in the next exchange, when operators of later levels get them too.
     """
 
     tag: EdgeTag
     partitioning: Partitioning
     value_serializer: TypeSerializer[object]
-    targets: tuple[int, ...]
+    targets: tuple[InputPort, ...]
     relay_to: EdgeTag | None
 
 

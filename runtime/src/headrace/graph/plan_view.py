@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from headrace.graph.stream_graph import Forward, HashByKey, Rebalance
+from headrace.graph.stream_graph import Broadcast, Forward, HashByKey, Rebalance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _SHIP_STRATEGIES: Final[dict[type, str]] = {
     Forward: "FORWARD",
     Rebalance: "REBALANCE",
+    Broadcast: "BROADCAST",
     HashByKey: "HASH",
 }
 """Names of partitionings in Flink's plans."""
@@ -86,7 +87,7 @@ def _level(level: JobLevel) -> dict[str, object]:
             {
                 "tag": edge.tag,
                 "partitioning": describe_partitioning(edge.partitioning),
-                "targets": list(edge.targets),
+                "targets": [port.operator for port in edge.targets],
                 "relayTo": edge.relay_to,
             }
             for edge in level.inputs
@@ -98,7 +99,7 @@ def _level(level: JobLevel) -> dict[str, object]:
                 "uidIsGenerated": operator.uid_is_generated,
                 "name": operator.name,
                 "kind": operator.kind.value,
-                "chained": list(operator.chained),
+                "chained": [port.operator for port in operator.chained],
                 "exits": list(operator.exits),
             }
             for operator in level.operators

@@ -2,8 +2,9 @@
 
 Levels: level 0 runs in Spark's source tasks, level k >= 1 in the slots after the k-th exchange. An
 operator's level is the greatest number of exchanges on any path to it, so an edge may have to
-cross more exchanges than its own partitioning asks for; the levels between relay it. Sinks always
-live in a slot: one that would land in level 0 gets an order-keeping (`Forward`) exchange before it.
+cross more exchanges than its own partitioning asks for; the levels between relay it. What lives
+from epoch to epoch (sinks, functions with operator state or two inputs) lives in a slot: one that
+would land in level 0 gets an order-keeping (`Forward`) exchange before it.
 
 Chains: operators of one level that are joined by `Forward` edges run in one thread, object to
 object (A11). An edge leaves a chain exactly when its target has a higher level.
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromDataFrame
-from headrace.graph.job_graph import ExchangeEdge, JobGraph, JobLevel, JobOperator
-from headrace.graph.stream_graph import Forward, OperatorKind
+from headrace.graph.job_graph import ExchangeEdge, InputPort, JobGraph, JobLevel, JobOperator
+from headrace.graph.stream_graph import Forward
 from headrace.graph.uids import assign_uids
 from headrace.graph.validation import check_program
 from headrace.graph.watermark_placement import place_watermarks
@@ -127,7 +128,7 @@ def assign_levels(program: StreamGraph, order: list[int]) -> dict[int, int]:
     for node_id in order:
         reached = [levels[e.source] + _exchanges(e) for e in program.incoming(node_id)]
         level = max(reached, default=0)
-        if program.nodes[node_id].kind is OperatorKind.SINK:
+        if program.nodes[node_id].needs_slot:
             level = max(level, 1)
         levels[node_id] = level
     return levels
@@ -161,7 +162,7 @@ def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[in
     crossing.sort(key=lambda e: (place[e.target], place[e.source]))
     result = _Crossings({}, {})
     for source, partitioning, targets in _bundled(crossing):
-        first, last = levels[source] + 1, max(levels[target] for target in targets)
+        first, last = levels[source] + 1, max(levels[port.operator] for port in targets)
         tags = [EdgeTag(len(result.inputs.get(level, ()))) for level in range(first, last + 1)]
         for hop, level in enumerate(range(first, last + 1)):
             result.inputs.setdefault(level, []).append(
@@ -169,7 +170,7 @@ def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[in
                     tag=tags[hop],
                     partitioning=partitioning,
                     value_serializer=program.nodes[source].output_serializer,
-                    targets=tuple(target for target in targets if levels[target] == level),
+                    targets=tuple(port for port in targets if levels[port.operator] == level),
                     relay_to=None if level == last else tags[hop + 1],
                 )
             )
@@ -184,19 +185,20 @@ def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[in
     return result
 
 
-def _bundled(edges: list[StreamEdge]) -> list[tuple[int, Partitioning, list[int]]]:
+def _bundled(edges: list[StreamEdge]) -> list[tuple[int, Partitioning, list[InputPort]]]:
     """Return (source, partitioning, targets) for edges that carry the same rows to the same slots.
 
     ``key_by`` called twice is two partitionings unless selector and type are the very same objects.
     """
-    bundles: list[tuple[int, Partitioning, list[int]]] = []
+    bundles: list[tuple[int, Partitioning, list[InputPort]]] = []
     for edge in edges:
+        port = InputPort(edge.target, edge.input)
         for source, partitioning, targets in bundles:
             if source == edge.source and partitioning == edge.partitioning:
-                targets.append(edge.target)
+                targets.append(port)
                 break
         else:
-            bundles.append((edge.source, edge.partitioning, [edge.target]))
+            bundles.append((edge.source, edge.partitioning, [port]))
     return bundles
 
 
@@ -220,9 +222,10 @@ def _operator(
         watermarks=node.watermarks,
         key_serializer=program.key_serializer(node_id),
         chained=tuple(
-            edge.target
+            InputPort(edge.target, edge.input)
             for edge in program.outgoing(node_id)
             if levels[edge.target] == levels[node_id]
         ),
         exits=tuple(crossings.exits.get(node_id, ())),
+        broadcast_states=node.broadcast_states,
     )

@@ -32,12 +32,44 @@ class OperatorKind(enum.Enum):
     TIMESTAMPS = "timestamps"
     KEYED_PROCESS = "keyed_process"
     KEYED_REDUCE = "keyed_reduce"
+    CO_PROCESS = "co_process"
+    KEYED_CO_PROCESS = "keyed_co_process"
+    BROADCAST_PROCESS = "broadcast_process"
+    KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"
     SINK = "sink"
 
     @property
     def is_keyed(self) -> bool:
         """Whether the operator owns keyed state and so needs a hash exchange before it."""
-        return self in {OperatorKind.KEYED_PROCESS, OperatorKind.KEYED_REDUCE}
+        return self in _KEYED
+
+    @property
+    def takes_broadcast(self) -> bool:
+        """Whether the second input is a broadcast stream, which the state of all slots follows."""
+        return self in {OperatorKind.BROADCAST_PROCESS, OperatorKind.KEYED_BROADCAST_PROCESS}
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs that the function tells apart."""
+        return 2 if self in _TWO_INPUTS else 1
+
+
+_KEYED: Final = frozenset(
+    {
+        OperatorKind.KEYED_PROCESS,
+        OperatorKind.KEYED_REDUCE,
+        OperatorKind.KEYED_CO_PROCESS,
+        OperatorKind.KEYED_BROADCAST_PROCESS,
+    }
+)
+_TWO_INPUTS: Final = frozenset(
+    {
+        OperatorKind.CO_PROCESS,
+        OperatorKind.KEYED_CO_PROCESS,
+        OperatorKind.BROADCAST_PROCESS,
+        OperatorKind.KEYED_BROADCAST_PROCESS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +98,26 @@ class HashByKey:
     field_name: str | None = None
 
 
-Partitioning = Forward | Rebalance | HashByKey
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Every slot gets every record, all in the same order within an epoch (B19, T28)."""
+
+
+Partitioning = Forward | Rebalance | HashByKey | Broadcast
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastState:
+    """A map that every slot holds alike; only the broadcast input changes it.
+
+    Attributes:
+        name: of its descriptor.
+        key, value: types of the entries.
+    """
+
+    name: str
+    key: KeySerializer[object]
+    value: TypeSerializer[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +163,8 @@ class StreamNode:
         max_parallelism: None = the job's.
         output_serializer: type of what it emits.
         watermarks: strategy, for sources and for `OperatorKind.TIMESTAMPS`.
+        broadcast_states: what a broadcast function keeps, of kinds that take a broadcast stream.
+        keeps_operator_state: the function has the hooks for state of its own (B18).
     """
 
     id: int
@@ -123,22 +176,33 @@ class StreamNode:
     parallelism: int | None = None
     max_parallelism: int | None = None
     watermarks: WatermarkSpec = NO_WATERMARKS
+    broadcast_states: tuple[BroadcastState, ...] = ()
+    keeps_operator_state: bool = False
 
     @property
     def is_stateful(self) -> bool:
         """Whether checkpoints keep something under the operator's uid."""
-        return self.kind.is_keyed or (
-            self.kind is OperatorKind.SINK and not isinstance(self.function, LOCAL_SINKS)
+        return (
+            self.kind.is_keyed
+            or self.keeps_operator_state
+            or bool(self.broadcast_states)
+            or (self.kind is OperatorKind.SINK and not isinstance(self.function, LOCAL_SINKS))
         )
+
+    @property
+    def needs_slot(self) -> bool:
+        """Whether the operator lives from epoch to epoch, which tasks of sources do not."""
+        return self.kind is OperatorKind.SINK or self.keeps_operator_state or self.kind.inputs > 1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEdge:
-    """Records of ``source`` go to ``target``."""
+    """Records of ``source`` go to input ``input`` of ``target``."""
 
     source: int
     target: int
     partitioning: Partitioning
+    input: int = 0
 
 
 @dataclass(slots=True)
@@ -152,8 +216,10 @@ class StreamGraph:
         """Return the key type of a keyed operator, None for others."""
         if not self.nodes[node_id].kind.is_keyed:
             return None
-        partitioning = self.incoming(node_id)[0].partitioning
-        return partitioning.serializer if isinstance(partitioning, HashByKey) else None
+        for edge in self.incoming(node_id):
+            if isinstance(edge.partitioning, HashByKey):
+                return edge.partitioning.serializer
+        return None
 
     def outgoing(self, node_id: int) -> list[StreamEdge]:
         """Edges that leave ``node_id``, in the order in which they were made."""

@@ -80,7 +80,7 @@ def assign_uids(
 def _signature(program: StreamGraph, assigned: dict[int, AssignedUid], node_id: int) -> str:
     inputs = ",".join(
         f"{type(edge.partitioning).__name__}:{assigned[edge.source].uid}"
-        for edge in program.incoming(node_id)
+        for edge in sorted(program.incoming(node_id), key=lambda edge: edge.input)
     )
     return f"{program.nodes[node_id].kind.value}({inputs})"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromCollection
-from headrace.graph.stream_graph import HashByKey, OperatorKind
+from headrace.graph.stream_graph import Broadcast, HashByKey, OperatorKind
 from headrace.keygroups import check_parallelism
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def check_program(program: StreamGraph, parallelism: int, max_parallelism: int) 
     for node in program.nodes.values():
         _check_place(program, node)
         _check_parallelism(node, parallelism, max_parallelism)
+        _check_inputs(program, node)
         if node.kind.is_keyed:
             _check_keys(program, node)
 
@@ -71,9 +72,30 @@ def _check_parallelism(node: StreamNode, parallelism: int, max_parallelism: int)
         raise InvalidProgramError(msg)
 
 
+def _check_inputs(program: StreamGraph, node: StreamNode) -> None:
+    for edge in program.incoming(node.id):
+        is_broadcast = isinstance(edge.partitioning, Broadcast)
+        if node.kind.takes_broadcast and is_broadcast != (edge.input == 1):
+            msg = (
+                "one stream of the two must be broadcast and the other not; "
+                f"operator={node.name!r} input={edge.input + 1}"
+            )
+            raise InvalidProgramError(msg)
+        if is_broadcast and node.keeps_operator_state and not node.kind.takes_broadcast:
+            # Every slot would hold the same, and a rescale deals state out as if it were not so.
+            msg = (
+                "state of a function on a broadcast stream would multiply when the job is "
+                "rescaled, use broadcast(descriptor) and connect; "
+                f"operator={node.name!r}"
+            )
+            raise InvalidProgramError(msg)
+
+
 def _check_keys(program: StreamGraph, node: StreamNode) -> None:
     snapshots = []
     for edge in program.incoming(node.id):
+        if isinstance(edge.partitioning, Broadcast) and node.kind.takes_broadcast:
+            continue
         if not isinstance(edge.partitioning, HashByKey):
             msg = (
                 "a keyed function needs a keyed stream, call key_by before it; "

@@ -53,10 +53,11 @@ def _source_of(program: StreamGraph, assigner: StreamNode) -> StreamNode:
     node = assigner
     while node.kind is not OperatorKind.SOURCE:
         incoming = program.incoming(node.id)
-        if len(incoming) != 1 or not isinstance(incoming[0].partitioning, Forward):
+        is_forward = len(incoming) == 1 and isinstance(incoming[0].partitioning, Forward)
+        if not is_forward or node.needs_slot:
             msg = (
-                "timestamps must be assigned before key_by, rebalance and union, next to the "
-                f"source; operator={assigner.name!r}"
+                "timestamps must be assigned before key_by, rebalance, union, connect and "
+                f"functions with operator state, next to the source; operator={assigner.name!r}"
             )
             raise InvalidProgramError(msg)
         node = program.nodes[incoming[0].source]

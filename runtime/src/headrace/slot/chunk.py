@@ -12,6 +12,8 @@ and of chunks of one sender is kept.
     COLUMNS  Arrow IPC stream of one record batch: ``__kg`` int32, ``__ts`` int64 (may be absent),
              ``__key`` and the fields of the value, in order
     PROGRESS msgpack list of `SplitProgress`; the tag means nothing
+    ORDERED  sender u32 LE, number u32 LE, then as OBJECTS: a chunk of a broadcast edge, which all
+             slots process in the same order
 
 Both ends run the same release and authenticate each other, which is why pickle may be used here; it
 is never stored.
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HEADER: Final = struct.Struct("<BBI")
+_ORDER: Final = struct.Struct("<II")
 
 KEY_GROUP_COLUMN: Final = "__kg"
 TIMESTAMP_COLUMN: Final = "__ts"
@@ -47,6 +50,7 @@ class Encoding(enum.IntEnum):
     OBJECTS = 1
     COLUMNS = 2
     PROGRESS = 3
+    ORDERED = 4
 
 
 class SplitProgress(msgspec.Struct, frozen=True, array_like=True):
@@ -111,6 +115,30 @@ def encode_objects(
     return _HEADER.pack(Encoding.OBJECTS, tag, len(values)) + body
 
 
+def encode_broadcast(
+    tag: int, order: tuple[int, int], timestamps: Sequence[int] | None, values: list[object]
+) -> bytes:
+    """Encode rows that every slot gets.
+
+    Args:
+        tag: edge of the exchange.
+        order: (sender, number of the chunk among the sender's in this epoch).
+        timestamps: see `encode_objects`.
+        values: one a row.
+    """
+    plain = encode_objects(tag, (), None, timestamps, values)
+    header = _HEADER.pack(Encoding.ORDERED, tag, len(values))
+    return b"".join((header, _ORDER.pack(*order), memoryview(plain)[_HEADER.size :]))
+
+
+def order_of(chunk: bytes) -> tuple[int, int] | None:
+    """Return the place of a broadcast chunk in its epoch, None for a chunk of another edge."""
+    if chunk[0] != Encoding.ORDERED:
+        return None
+    sender, number = _ORDER.unpack_from(chunk, _HEADER.size)
+    return sender, number
+
+
 def encode_columns(tag: int, batch: pa.RecordBatch) -> bytes:
     """Encode a record batch that has a ``__kg`` column."""
     sink = pa.BufferOutputStream()
@@ -145,6 +173,8 @@ def decode(chunk: bytes) -> ObjectRows | ColumnRows | list[SplitProgress]:
     body = memoryview(chunk)[_HEADER.size :]
     if encoding == Encoding.OBJECTS:
         return _decode_objects(tag, count, body)
+    if encoding == Encoding.ORDERED:
+        return _decode_objects(tag, count, body[_ORDER.size :])
     if encoding == Encoding.COLUMNS:
         with pa.ipc.open_stream(body) as reader:
             batch = reader.read_next_batch()

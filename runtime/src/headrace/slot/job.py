@@ -24,19 +24,18 @@ from headrace.checkpoint.upload import LocalFile, SnapshotUploader
 from headrace.clock import Clock
 from headrace.connectors.sink import SinkContext
 from headrace.datastream.time_domain import TimeDomain
-from headrace.errors import EpochAbortedError, UserCodeError
+from headrace.errors import EpochAbortedError
 from headrace.graph.stream_graph import OperatorKind
 from headrace.ids import OperatorUid, SlotIndex
+from headrace.slot.functions import SlotFunctions
 from headrace.slot.keyed_state import KeyedPlace, KeyedStateOpener
 from headrace.slot.level import LevelParts, SlotLevel
 from headrace.slot.local_sinks import resolve_sink
 from headrace.slot.messages import EpochResult, Rescale
-from headrace.slot.runtime_context import SlotRuntimeContext
 from headrace.slot.settings import SlotSettings
 from headrace.slot.sinks import SinkPart, SlotSinks
 from headrace.slot.snapshots import FrozenSlot, KeyedPart, SlotSnapshots
 from headrace.slot.totals import EpochTotals
-from headrace.slot.user_code import user_traceback
 from headrace.slot.watermarks import WATERMARK_MIN, WatermarkTracker
 from headrace.state.memory import SlotMemories
 
@@ -135,8 +134,12 @@ class SlotJob:
         )
         self._keyed: dict[int, KeyedPart] = {}
         self._sinks: SlotSinks | None = None
+        self._functions: SlotFunctions | None = None
         try:
             self._tracker = self._build_tracker()
+            self._functions = SlotFunctions(
+                order, self.graph, environment.slot, self.settings, environment.clock
+            )
             for operator in self.graph.operators():
                 if operator.kind.is_keyed:
                     self._keyed[operator.id] = self._opener.open(operator)
@@ -197,8 +200,8 @@ class SlotJob:
         )
 
     def _build_level(self, index: int) -> SlotLevel:
-        if self._sinks is None:
-            msg = "sinks are opened before levels"
+        if self._sinks is None or self._functions is None:
+            msg = "sinks and functions are made before levels"
             raise EpochAbortedError(msg)
         return SlotLevel(
             LevelParts(
@@ -207,41 +210,31 @@ class SlotJob:
                 slot=self._environment.slot,
                 backends={i: part.backend for i, part in self._keyed.items()},
                 sinks=self._sinks.writers,
+                broadcasts=self._functions.broadcasts,
                 time_domains=(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME),
             )
         )
 
     def _open_functions(self) -> None:
+        if self._functions is None:
+            msg = "functions are made before levels"
+            raise EpochAbortedError(msg)
+        backends = {i: part.backend for i, part in self._keyed.items()}
         for level in self._levels:
-            for operator in level.level.operators:
-                opener = getattr(operator.function, "open", None)
-                if opener is None or operator.kind is OperatorKind.SINK:
-                    continue
-                part = self._keyed.get(operator.id)
-                context = SlotRuntimeContext(
-                    operator=operator,
-                    slot=self._environment.slot,
-                    parallelism=self._order.parallelism,
-                    max_parallelism=self._order.max_parallelism,
-                    job_id=self.settings.job_id,
-                    job_name=self.settings.job_name,
-                    backend=part.backend if part else None,
-                )
-                try:
-                    opener(context)
-                except Exception as error:
-                    msg = (
-                        f"open failed: {type(error).__name__}: {error}; operator={operator.name!r}"
-                    )
-                    raise UserCodeError(msg, traceback_text=user_traceback(error)) from error
+            self._functions.open(level.level.operators, backends)
             level.bind()
         for part in self._keyed.values():
             part.backend.finish_registration()
+        self._functions.finish_registration()
 
     # --- epochs -----------------------------------------------------------------------------
 
     def begin(
-        self, epoch: Epoch, level: int, emit: Callable[[int, bytes], None]
+        self,
+        epoch: Epoch,
+        level: int,
+        processing_time_ms: int,
+        emit: Callable[[int, bytes], None],
     ) -> Callable[[bytes], None]:
         """Start one level of an epoch; returns what takes its chunks.
 
@@ -267,7 +260,7 @@ class SlotJob:
             self._progress = []
             self._result = EpochTotals()
         runtime = self._levels[level - 1]
-        runtime.begin_epoch(self._environment.clock.now_ms(), emit)
+        runtime.begin_epoch(processing_time_ms, emit)
 
         def take(chunk: bytes) -> None:
             self._progress.extend(runtime.take(chunk))
@@ -278,9 +271,9 @@ class SlotJob:
         """End one level of an epoch: event time moves, timers fire; returns counters."""
         runtime = self._levels[level - 1]
         if level == 1:
-            self._tracker.observe(self._progress, end.processing_time_ms, end.ended_sources)
-            self._tracker.advance(end.processing_time_ms, final=end.final)
-        runtime.scope.processing_time_ms = end.processing_time_ms
+            now_ms = runtime.scope.processing_time_ms
+            self._tracker.observe(self._progress, now_ms, end.ended_sources)
+            self._tracker.advance(now_ms, final=end.final)
         runtime.end_epoch(self._tracker.current_ms)
         if level == len(self._levels):
             if self._sinks is not None:
@@ -309,8 +302,8 @@ class SlotJob:
     def freeze(self, checkpoint_id: CheckpointId, rescale: Rescale = Rescale.NONE) -> FrozenSlot:
         """Run the sync phase."""
         started = time.perf_counter()
+        operator = self._functions.snapshot(checkpoint_id) if self._functions else []
         upload, carried = self._sinks.seal(checkpoint_id) if self._sinks else ([], [])
-        operator = []
         if self._environment.slot == 0:
             items = self._tracker.store()
             operator.append(
@@ -383,14 +376,8 @@ class SlotJob:
 
     def close(self) -> None:
         """Release everything and remove the generation's working files."""
-        for level in getattr(self, "_levels", []):
-            for operator in level.level.operators:
-                closer = getattr(operator.function, "close", None)
-                if closer is not None and operator.kind is not OperatorKind.SINK:
-                    try:
-                        closer()
-                    except Exception:
-                        log.exception("close of a user function failed operator=%s", operator.name)
+        if self._functions is not None:
+            self._functions.close()
         if self._sinks is not None:
             self._sinks.close()
         for part in self._keyed.values():

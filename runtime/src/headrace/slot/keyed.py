@@ -1,9 +1,9 @@
-"""Keyed operators of a slot: ``KeyedProcessFunction`` and ``reduce`` over a keyed state backend.
+"""Keyed operators of a slot: functions with one input or two over a keyed state backend.
 
 One `KeyedOperator` is one operator in one slot. The record loop sets the key context and calls the
 user function; timers fire at the end of the epoch, event time first, each domain in time order, and
 what they emit belongs to the same epoch. Source: Flink's ``KeyedProcessOperator``,
-``StreamGroupedReduceOperator``.
+``KeyedCoProcessOperator``, ``CoBroadcastWithKeyedOperator``, ``StreamGroupedReduceOperator``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.errors import InternalError
 from headrace.graph.stream_graph import OperatorKind
+from headrace.slot.broadcast import NO_KEY, BroadcastContext, TimeView
 from headrace.slot.chunk import NO_TIMESTAMP
 from headrace.slot.operators import method
 
@@ -21,12 +22,19 @@ if TYPE_CHECKING:
     from headrace.graph.job_graph import JobOperator
     from headrace.ids import KeyGroup
     from headrace.serialization.serializer import KeySerializer
+    from headrace.slot.broadcast import BroadcastStates
     from headrace.slot.operators import Push, RecordScope
     from headrace.state.contract import KeyContext, KeyedStateBackend, TimerQueue
 
 EVENT_TIMERS: Final = "_event_timers"
 PROCESSING_TIMERS: Final = "_processing_timers"
 REDUCE_STATE: Final = "_reduce"
+
+_METHODS: Final = {
+    OperatorKind.KEYED_CO_PROCESS: ("process_element1", "process_element2"),
+    OperatorKind.KEYED_BROADCAST_PROCESS: ("process_element", "process_broadcast_element"),
+}
+"""The function's method for each input, of kinds with two."""
 
 
 class KeyedRows(Protocol):
@@ -86,19 +94,25 @@ class TimerService:
         self._processing.delete(timestamp)
 
 
-class KeyedContext:
-    """Context of ``KeyedProcessFunction.process_element`` and, with a time domain, ``on_timer``."""
+class KeyedContext(TimeView):
+    """Context of ``KeyedProcessFunction.process_element`` and, with a time domain, ``on_timer``.
 
-    def __init__(self, scope: RecordScope, keys: KeyContext, timers: TimerService) -> None:
-        self._scope = scope
+    Of a broadcast function, it also gives its broadcast states, to be read.
+    """
+
+    def __init__(
+        self,
+        scope: RecordScope,
+        keys: KeyContext,
+        timers: TimerService,
+        broadcast: BroadcastStates | None,
+    ) -> None:
+        super().__init__(scope)
         self._keys = keys
         self._timers = timers
         self._domain: object = None
-
-    def timestamp(self) -> int | None:
-        """Return the record's or timer's timestamp in ms, None when the record has none."""
-        stamp = self._scope.timestamp
-        return None if stamp == NO_TIMESTAMP else stamp
+        if broadcast is not None:
+            self.get_broadcast_state = broadcast.read_only
 
     def get_current_key(self) -> object:
         """Return the key of the record or timer."""
@@ -123,6 +137,7 @@ class KeyedOperator:
         scope: RecordScope,
         out: Push,
         time_domains: tuple[object, object],
+        broadcast: BroadcastStates | None = None,
     ) -> None:
         """Prepare the operator.
 
@@ -132,6 +147,7 @@ class KeyedOperator:
             scope: the level's record scope.
             out: takes what the function emits.
             time_domains: the API's constants for event time and processing time.
+            broadcast: its broadcast states, of a function that takes a broadcast stream.
         """
         if operator.key_serializer is None:
             msg = f"keyed operator without a key type; uid={operator.uid}"
@@ -145,24 +161,25 @@ class KeyedOperator:
         self._event = backend.timers(EVENT_TIMERS)
         self._processing = backend.timers(PROCESSING_TIMERS)
         self._event_domain, self._processing_domain = time_domains
-        self._context = KeyedContext(
-            scope, self._keys, TimerService(scope, self._event, self._processing)
-        )
+        timers = TimerService(scope, self._event, self._processing)
+        self._context = KeyedContext(scope, self._keys, timers, broadcast)
+        self._broadcast_context = BroadcastContext(scope, broadcast) if broadcast else None
         self._on_timer: Callable[..., object] | None = None
-        self._element: Callable[..., object]
+        self._elements: tuple[Callable[..., object], ...] = ()
 
     def bind(self) -> None:
         """Bind the user function; called after its ``open``."""
         function = self.operator.function
         if self.operator.kind is OperatorKind.KEYED_REDUCE:
-            self._element = self._reducer(method(function, "reduce"))
+            self._elements = (self._reducer(method(function, "reduce")),)
             return
-        self._element = method(function, "process_element")
+        names = _METHODS.get(self.operator.kind, ("process_element",))
+        self._elements = tuple(method(function, name) for name in names)
         self._on_timer = getattr(function, "on_timer", None)
 
-    def process(self, rows: KeyedRows) -> None:
-        """Run the function over the rows, in order."""
-        keys, scope, fn = self._keys, self._scope, self._element
+    def process(self, rows: KeyedRows, index: int = 0) -> None:
+        """Run the function over rows of input ``index``, in order."""
+        keys, scope, fn = self._keys, self._scope, self._elements[index]
         context, out = self._context, self._out
         cache_keys = self._cache_keys(rows.keys)
         if rows.timestamps is None:
@@ -185,6 +202,17 @@ class KeyedOperator:
             keys.cache_key = cache_key
             keys.key_group = key_group  # type: ignore[assignment]
             scope.timestamp = timestamp
+            results = fn(value, context)
+            if results is not None:
+                for result in results:  # type: ignore[attr-defined]
+                    out(result)
+
+    def process_broadcast(self, timestamps: Sequence[int] | None, values: Sequence[object]) -> None:
+        """Run the broadcast side over records that belong to no key."""
+        self._keys.key = self._keys.cache_key = NO_KEY
+        scope, fn, context, out = self._scope, self._elements[1], self._broadcast_context, self._out
+        for index, value in enumerate(values):
+            scope.timestamp = NO_TIMESTAMP if timestamps is None else timestamps[index]
             results = fn(value, context)
             if results is not None:
                 for result in results:  # type: ignore[attr-defined]

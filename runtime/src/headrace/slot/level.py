@@ -1,6 +1,10 @@
 """One level of a job in one slot: takes chunks, runs operators, hands out chunks.
 
 Lives for one generation and is used by the slot's main thread alone.
+
+Broadcast records of an epoch come first (T28). Chunks arrive in any order, so a level with a
+broadcast input holds all chunks until the epoch's last one is there; then it processes the
+broadcast ones, in the order (sender, number) that is the same in every slot, and then the others.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.errors import InternalError, UserCodeError
+from headrace.graph.stream_graph import Broadcast
 from headrace.keygroups import key_group_range_of_slot
 from headrace.slot.chunk import (
     NO_TIMESTAMP,
@@ -17,6 +22,7 @@ from headrace.slot.chunk import (
     ObjectRows,
     SplitProgress,
     decode,
+    order_of,
     retagged,
     tag_of,
 )
@@ -29,8 +35,9 @@ from headrace.slot.user_code import user_traceback
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from headrace.graph.job_graph import ExchangeEdge, JobGraph, JobLevel
+    from headrace.graph.job_graph import ExchangeEdge, InputPort, JobGraph, JobLevel
     from headrace.ids import SlotIndex
+    from headrace.slot.broadcast import BroadcastStates
     from headrace.slot.operators import SinkTarget
     from headrace.state.contract import KeyedStateBackend
 
@@ -54,6 +61,7 @@ class LevelParts:
     Attributes:
         backends: keyed state, by operator id.
         sinks: sink targets, by operator id.
+        broadcasts: broadcast state, by operator id.
         time_domains: the API's constants for event and processing time.
     """
 
@@ -62,6 +70,7 @@ class LevelParts:
     slot: SlotIndex
     backends: Mapping[int, KeyedStateBackend]
     sinks: Mapping[int, SinkTarget]
+    broadcasts: Mapping[int, BroadcastStates]
     time_domains: tuple[object, object]
 
 
@@ -87,7 +96,9 @@ class SlotLevel:
             for edge in next_inputs
         }
         exits = {tag: partitioner.add for tag, partitioner in self._partitioners.items()}
-        self._chain = ChainBuilder(level.operators, self.scope, exits, parts.sinks)
+        self._chain = ChainBuilder(
+            level.operators, self.scope, exits, parts.sinks, parts.broadcasts
+        )
         self._keyed = {
             operator.id: KeyedOperator(
                 operator,
@@ -95,12 +106,18 @@ class SlotLevel:
                 self.scope,
                 self._chain.downstream(operator.id),
                 parts.time_domains,
+                parts.broadcasts.get(operator.id),
             )
             for operator in level.operators
             if operator.kind.is_keyed
         }
         self._inputs = {int(edge.tag): edge for edge in level.inputs}
         self._columns = {int(edge.tag): ColumnDecoder(edge) for edge in level.inputs}
+        self._holds = any(
+            isinstance(edge.partitioning, Broadcast) and edge.targets for edge in level.inputs
+        )
+        self._broadcast_chunks: list[bytes] = []
+        self._held_chunks: list[bytes] = []
 
     @staticmethod
     def _next_inputs(graph: JobGraph, level: JobLevel) -> tuple[ExchangeEdge, ...]:
@@ -115,6 +132,7 @@ class SlotLevel:
     def begin_epoch(self, processing_time_ms: int, emit: Callable[[int, bytes], None]) -> None:
         """Start an epoch whose output chunks go to ``emit`` (slot, chunk)."""
         self.counters = LevelCounters()
+        self._broadcast_chunks, self._held_chunks = [], []
         self.scope.processing_time_ms = processing_time_ms
         self._emit = emit
         for partitioner in self._partitioners.values():
@@ -134,10 +152,27 @@ class SlotLevel:
         if edge.relay_to is not None:
             # Already in the slot where its rows belong: pass on, key groups and all, unread.
             self._forward(self._slot, retagged(chunk, int(edge.relay_to)))
-        for target in edge.targets:
-            # Decoded for each: operators that run side by side must not share mutable values.
-            self._process(target, self._rows_of(edge, chunk))
+        if not self._holds:
+            self._run_chunk(edge, chunk)
+        elif order_of(chunk) is not None:
+            self._broadcast_chunks.append(chunk)
+        else:
+            self._held_chunks.append(chunk)
         return []
+
+    def _run_chunk(self, edge: ExchangeEdge, chunk: bytes) -> None:
+        for port in edge.targets:
+            # Decoded for each: operators that run side by side must not share mutable values.
+            self._process(port, self._rows_of(edge, chunk))
+
+    def _run_held(self) -> None:
+        """Process the chunks of an epoch whose order had to be settled first."""
+        broadcast = sorted(
+            self._broadcast_chunks, key=lambda chunk: (order_of(chunk), tag_of(chunk))
+        )
+        for chunk in (*broadcast, *self._held_chunks):
+            self._run_chunk(self._inputs[tag_of(chunk)], chunk)
+        self._broadcast_chunks, self._held_chunks = [], []
 
     def _progress_of(self, chunk: bytes) -> list[SplitProgress]:
         progress = decode(chunk)
@@ -160,23 +195,26 @@ class SlotLevel:
         self.counters.decode_ns += time.perf_counter_ns() - started
         return rows
 
-    def _process(self, target: int, rows: ObjectRows) -> None:
+    def _process(self, port: InputPort, rows: ObjectRows) -> None:
         started = time.perf_counter_ns()
         try:
-            self._run(target, rows)
+            self._run(port, rows)
         except Exception as error:
             raise self._user_error(error) from error
         self.counters.user_ns += time.perf_counter_ns() - started
 
-    def _run(self, target: int, rows: ObjectRows) -> None:
-        keyed = self._keyed.get(target)
+    def _run(self, port: InputPort, rows: ObjectRows) -> None:
+        keyed = self._keyed.get(port.operator)
         if keyed is not None:
+            if keyed.operator.kind.takes_broadcast and port.input == 1:
+                keyed.process_broadcast(rows.timestamps, rows.values)
+                return
             if rows.keys is None:
                 msg = f"a keyed chunk has no keys; level={self.level.level} tag={rows.tag}"
                 raise InternalError(msg)
-            keyed.process(_KeyedView(rows))
+            keyed.process(_KeyedView(rows), port.input)
             return
-        push, scope = self._chain.push(target), self.scope
+        push, scope = self._chain.push(port), self.scope
         stamps = rows.timestamps or [NO_TIMESTAMP] * len(rows.values)
         for value, stamp in zip(rows.values, stamps, strict=True):
             scope.timestamp = stamp
@@ -184,6 +222,7 @@ class SlotLevel:
 
     def end_epoch(self, watermark_ms: int) -> None:
         """Move event time, fire timers, emit what is buffered for the next level."""
+        self._run_held()
         started = time.perf_counter_ns()
         self.scope.watermark_ms = watermark_ms
         try:

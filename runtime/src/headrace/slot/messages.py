@@ -290,7 +290,11 @@ ToSlot = (
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """First frame from the pump."""
+    """First frame from the pump.
+
+    Attributes:
+        processing_time_ms: the epoch's processing time, the same in every slot and level.
+    """
 
     token: str
     job_id: JobId
@@ -298,18 +302,17 @@ class Hello(msgspec.Struct, frozen=True):
     generation: Generation
     epoch: Epoch
     level: int
+    processing_time_ms: int
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
     """Last frame from the pump: all rows of this level have been sent.
 
     Attributes:
-        processing_time_ms: the epoch's processing time, the same in every slot.
         final: bounded input is over: the watermark becomes the greatest possible.
         ended_sources: bounded sources that have been read to their end with this epoch.
     """
 
-    processing_time_ms: int
     final: bool
     ended_sources: list[int]
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.errors import InternalError
+from headrace.errors import InternalError, InvalidProgramError
+from headrace.graph.job_graph import InputPort
 from headrace.graph.stream_graph import OperatorKind
+from headrace.slot.broadcast import BroadcastContext, ReadOnlyContext, TimeView
 from headrace.slot.chunk import NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.graph.job_graph import JobOperator
     from headrace.ids import EdgeTag
+    from headrace.slot.broadcast import BroadcastStates
 
     Push = Callable[[object], None]
 
@@ -46,16 +49,40 @@ class SinkTarget(Protocol):
         ...
 
 
-class ProcessContext:
-    """Context of a non-keyed ``ProcessFunction``."""
+class ReadOnlyTimerService(TimeView):
+    """Timer service of a function without keys: time can be read, timers cannot be set."""
+
+    def register_event_time_timer(self, _timestamp: int) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def register_processing_time_timer(self, _timestamp: int) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def delete_event_time_timer(self, _timestamp: int) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def delete_processing_time_timer(self, _timestamp: int) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def _refuse(self) -> None:
+        msg = "timers belong to keys, call key_by before this operator"
+        raise InvalidProgramError(msg)
+
+
+class ProcessContext(TimeView):
+    """Context of a non-keyed ``ProcessFunction`` or ``CoProcessFunction``."""
 
     def __init__(self, scope: RecordScope) -> None:
-        self._scope = scope
+        super().__init__(scope)
+        self._timers = ReadOnlyTimerService(scope)
 
-    def timestamp(self) -> int | None:
-        """Return the record's event timestamp in ms, None when it has none."""
-        stamp = self._scope.timestamp
-        return None if stamp == NO_TIMESTAMP else stamp
+    def timer_service(self) -> ReadOnlyTimerService:
+        """Return the timer service, which can only read time."""
+        return self._timers
 
 
 class ChainBuilder:
@@ -66,8 +93,10 @@ class ChainBuilder:
         scope: shared record scope.
         exits: what to do with a value that leaves the level, by tag.
         sinks: targets of the sink operators, by operator id.
-        keyed: push functions of keyed operators are built elsewhere (`headrace.slot.keyed`); they
-            get the downstream push through ``downstream``.
+        broadcasts: broadcast state, by operator id.
+
+    Keyed operators are built elsewhere (`headrace.slot.keyed`); they get the downstream push
+    through ``downstream``.
     """
 
     def __init__(
@@ -76,20 +105,23 @@ class ChainBuilder:
         scope: RecordScope,
         exits: Mapping[EdgeTag, Callable[[object, int], None]],
         sinks: Mapping[int, SinkTarget],
+        broadcasts: Mapping[int, BroadcastStates] | None = None,
     ) -> None:
         self._scope = scope
         self._exits = exits
         self._sinks = sinks
-        self._pushes: dict[int, Push] = {}
+        self._broadcasts = broadcasts or {}
+        self._pushes: dict[InputPort, Push] = {}
         self._downstream: dict[int, Push] = {}
         for operator in reversed(operators):
             self._downstream[operator.id] = self._downstream_of(operator)
             if not operator.kind.is_keyed and operator.kind is not OperatorKind.SOURCE:
-                self._pushes[operator.id] = self._push_of(operator)
+                for index in range(operator.kind.inputs):
+                    self._pushes[InputPort(operator.id, index)] = self._push_of(operator, index)
 
-    def push(self, operator_id: int) -> Push:
-        """Return the closure that feeds a non-keyed operator."""
-        return self._pushes[operator_id]
+    def push(self, port: InputPort) -> Push:
+        """Return the closure that feeds an input of a non-keyed operator."""
+        return self._pushes[port]
 
     def downstream(self, operator_id: int) -> Push:
         """Return the closure that takes the output of an operator."""
@@ -97,7 +129,7 @@ class ChainBuilder:
 
     def _downstream_of(self, operator: JobOperator) -> Push:
         scope = self._scope
-        targets: list[Push] = [self._pushes[target] for target in operator.chained]
+        targets: list[Push] = [self._pushes[port] for port in operator.chained]
         for tag in operator.exits:
             add = self._exits[tag]
 
@@ -116,7 +148,7 @@ class ChainBuilder:
 
         return fan_out
 
-    def _push_of(self, operator: JobOperator) -> Push:
+    def _push_of(self, operator: JobOperator, index: int) -> Push:  # noqa: PLR0911 - one a kind
         out = self._downstream[operator.id]
         match operator.kind:
             case OperatorKind.MAP:
@@ -126,7 +158,14 @@ class ChainBuilder:
             case OperatorKind.FLAT_MAP:
                 return _flat_map(method(operator.function, "flat_map"), out)
             case OperatorKind.PROCESS:
-                return _process(method(operator.function, "process_element"), self._scope, out)
+                context = ProcessContext(self._scope)
+                return _process(method(operator.function, "process_element"), context, out)
+            case OperatorKind.CO_PROCESS:
+                context = ProcessContext(self._scope)
+                name = f"process_element{index + 1}"
+                return _process(method(operator.function, name), context, out)
+            case OperatorKind.BROADCAST_PROCESS:
+                return self._broadcast(operator, index, out)
             case OperatorKind.TIMESTAMPS:
                 return _timestamps(operator, self._scope, out)
             case OperatorKind.SINK:
@@ -134,6 +173,14 @@ class ChainBuilder:
             case _:
                 msg = f"no runner for this operator; kind={operator.kind.value} uid={operator.uid}"
                 raise InternalError(msg)
+
+    def _broadcast(self, operator: JobOperator, index: int, out: Push) -> Push:
+        states = self._broadcasts[operator.id]
+        if index == 0:
+            read_only = ReadOnlyContext(self._scope, states)
+            return _process(method(operator.function, "process_element"), read_only, out)
+        context = BroadcastContext(self._scope, states)
+        return _process(method(operator.function, "process_broadcast_element"), context, out)
 
 
 def method(function: object, name: str) -> Callable[..., object]:
@@ -176,9 +223,7 @@ def _flat_map(fn: Callable[..., object], out: Push) -> Push:
     return push
 
 
-def _process(fn: Callable[..., object], scope: RecordScope, out: Push) -> Push:
-    context = ProcessContext(scope)
-
+def _process(fn: Callable[..., object], context: object, out: Push) -> Push:
     def push(value: object) -> None:
         results = fn(value, context)
         if results is not None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.graph.stream_graph import Forward, HashByKey
+from headrace.graph.stream_graph import Broadcast, Forward, HashByKey
 from headrace.keygroups import key_group_of_hash, slot_of_key_group
-from headrace.slot.chunk import NO_TIMESTAMP, encode_objects
+from headrace.slot.chunk import NO_TIMESTAMP, encode_broadcast, encode_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +52,16 @@ class ObjectPartitioner:
         self._emit = emit
         self._buckets = [_Bucket() for _ in range(parallelism)]
         self._next_slot = 0
+        self._sender = 0
+        self._broadcasts = 0
+        self._is_broadcast = isinstance(edge.partitioning, Broadcast)
         self._key_groups: dict[object, tuple[object, int, _Bucket]] = {}
         self.rows = 0
         partitioning = edge.partitioning
         self.add: Callable[[object, int], None]
         if isinstance(partitioning, HashByKey):
             self.add = self._keyed_add(partitioning)
-        elif isinstance(partitioning, Forward):
+        elif isinstance(partitioning, (Forward, Broadcast)):
             self.add = self._forwarded_add
         else:
             self.add = self._rebalanced_add
@@ -68,9 +71,11 @@ class ObjectPartitioner:
 
         Args:
             sender: index of the sending task or slot: a forwarded edge sends everything to the
-                slot of that index, a rebalanced one starts its round there.
+                slot of that index, a rebalanced one starts its round there, a broadcast one tells
+                it, so that all slots can put the chunks in the same order.
         """
         self._next_slot = sender % self._parallelism
+        self._sender, self._broadcasts = sender, 0
 
     def _keyed_add(self, partitioning: HashByKey) -> Callable[[object, int], None]:
         """Return the hot path of a keyed edge: a closure, so that lookups are local."""
@@ -124,6 +129,9 @@ class ObjectPartitioner:
 
     def _flush_bucket(self, slot: int, bucket: _Bucket) -> None:
         timed = any(timestamp != NO_TIMESTAMP for timestamp in bucket.timestamps)
+        if self._is_broadcast:
+            self._broadcast(bucket, timed=timed)
+            return
         chunk = encode_objects(
             self._tag,
             bucket.key_groups,
@@ -134,6 +142,16 @@ class ObjectPartitioner:
         self.rows += len(bucket.values)
         bucket.clear()
         self._emit(slot, chunk)
+
+    def _broadcast(self, bucket: _Bucket, *, timed: bool) -> None:
+        order = (self._sender, self._broadcasts)
+        self._broadcasts += 1
+        stamps = bucket.timestamps if timed else None
+        chunk = encode_broadcast(self._tag, order, stamps, bucket.values)
+        self.rows += len(bucket.values)
+        bucket.clear()
+        for slot in range(self._parallelism):
+            self._emit(slot, chunk)
 
 
 class _Bucket:

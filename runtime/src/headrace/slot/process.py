@@ -276,7 +276,7 @@ class SlotProcess:
         try:
             job = self._job_for(hello)
             send_out = functools.partial(_send_out, connection)
-            take = job.begin(hello.epoch, hello.level, send_out)
+            take = job.begin(hello.epoch, hello.level, hello.processing_time_ms, send_out)
             send_frame(connection, FrameType.READY)
             while True:
                 kind, body = reader.read()

@@ -97,7 +97,9 @@ class SinkCommittable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     records: int
 
 
-class OperatorStateHandle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OperatorStateHandle(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """Small non-keyed state of one operator in one slot, kept inside the metadata (B17, D21).
 
     Attributes:
@@ -105,7 +107,9 @@ class OperatorStateHandle(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         slot: slot that wrote it.
         name: state name; ``_watermarks`` holds per-split watermark state.
         mode: ``split`` (round-robin on rescale), ``union`` or ``broadcast``.
-        items: one opaque value a list element.
+        items: one opaque value a list element; of broadcast state, one an entry.
+        serializer: snapshot of the elements' type; of broadcast state, those of ``key`` and
+            ``value``. Empty for Headrace's own.
     """
 
     operator_uid: OperatorUid
@@ -113,6 +117,7 @@ class OperatorStateHandle(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     name: str
     mode: str
     items: list[bytes]
+    serializer: dict[str, object] = {}
 
 
 class SlotSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
