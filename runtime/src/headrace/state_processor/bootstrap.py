@@ -1,0 +1,435 @@
+"""Writing keyed state as a savepoint that a job can start from (E9).
+
+One slot at a time, wherever its rows are: a keyed state backend is opened as a slot opens it, a
+`KeyedStateBootstrapFunction` fills it, and its snapshot is sent into the savepoint's directory. So
+what is stored is what a job would have stored, whatever the kind of state, and either backend
+restores it. `publish` then makes the savepoint exist by the conditional create of ``_metadata``,
+after every file was listed with its size.
+
+::
+
+    <path>/_metadata            written last
+    <path>/data-<attempt>/...   files of every slot
+
+A task that is repeated writes files of its own names; `publish` removes those that no slot's handle
+refers to. After a failure `discard` removes all.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shutil
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.checkpoint.inventory import check_files
+from headrace.checkpoint.protocol.paths import METADATA_NAME
+from headrace.checkpoint.protocol.savepoints import SAVEPOINT, data_dir
+from headrace.checkpoint.protocol.types import (
+    FORMAT_VERSION,
+    CheckpointMetadata,
+    FileHandle,
+    KeyedStateHandle,
+    OperatorRecord,
+    SlotSnapshot,
+    encode_metadata,
+)
+from headrace.checkpoint.storage import open_store
+from headrace.checkpoint.transfer import TransferPool
+from headrace.errors import (
+    HeadraceError,
+    InternalError,
+    InvalidConfigError,
+    InvalidProgramError,
+    LocalStorageError,
+    ObjectExistsError,
+)
+from headrace.graph.job_graph import JobOperator
+from headrace.graph.stream_graph import OperatorKind, WatermarkSpec
+from headrace.ids import CheckpointId, Generation, JobId, OperatorUid, SlotIndex, new_job_id
+from headrace.keygroups import (
+    check_parallelism,
+    key_group_of_hash,
+    key_group_range_of_slot,
+    slot_of_key_group,
+)
+from headrace.serialization.registry import value_serializer
+from headrace.serialization.types import PICKLED
+from headrace.slot.keyed import EVENT_TIMERS, PROCESSING_TIMERS, TimerService
+from headrace.slot.operators import RecordScope
+from headrace.slot.runtime_context import SlotRuntimeContext
+from headrace.state.contract import BackendConfig
+from headrace.state.factory import backend_factory
+from headrace.state_processor.functions import KeyedStateBootstrapFunction
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from headrace.checkpoint.storage import ObjectStore
+    from headrace.clock import Clock
+    from headrace.ids import KeyGroup
+    from headrace.serialization.serializer import KeySerializer
+    from headrace.state.contract import KeyedStateBackend, LocalSnapshot
+
+_LOG = logging.getLogger(__name__)
+
+FIRST_CHECKPOINT: Final = CheckpointId(1)
+FIRST_GENERATION: Final = Generation(1)
+"""A savepoint that no job has taken counts as the first checkpoint of one."""
+
+MEMORY_BYTES: Final = 256 << 20
+"""Managed memory of the backend in a task."""
+
+_MAINTAIN_EVERY: Final = 10_000
+"""Rows between two looks at the budget of the backend's caches, a small part of that memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointTarget:
+    """The savepoint to be written; travels to tasks.
+
+    Attributes:
+        location: URI of its directory.
+        parallelism: number of slots whose files it holds; a job may have another one.
+        max_parallelism: number of key groups, the job's for ever.
+        backend: ``rocksdb`` or ``hashmap``, which writes the files; any backend restores them.
+        storage: options of the storage.
+        state_options: ``state.backend.*`` options.
+        memory_bytes: managed memory of the backend in each task.
+        scratch_dir: local directory of tasks; None: the system's for temporary files.
+        attempt: unique to this attempt.
+    """
+
+    location: str
+    parallelism: int
+    max_parallelism: int
+    backend: str = "rocksdb"
+    storage: Mapping[str, str] = field(default_factory=dict)
+    state_options: Mapping[str, str] = field(default_factory=dict)
+    memory_bytes: int = MEMORY_BYTES
+    scratch_dir: Path | None = None
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    def __post_init__(self) -> None:
+        backend_factory(self.backend)
+        try:
+            check_parallelism(self.parallelism, self.max_parallelism)
+        except ValueError as error:
+            msg = f"a savepoint cannot have these slots: {error}"
+            raise InvalidConfigError(msg) from error
+
+    def open(self) -> ObjectStore:
+        """Return a store over the savepoint's directory."""
+        return open_store(self.location, dict(self.storage))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedBootstrap:
+    """One operator of the savepoint; travels to tasks.
+
+    Attributes:
+        uid: as the job's operator has it.
+        key_serializer: of the job's key type.
+        function: writes the state.
+    """
+
+    uid: OperatorUid
+    key_serializer: KeySerializer[object]
+    function: KeyedStateBootstrapFunction
+
+    def key_group(self, key: object, max_parallelism: int) -> KeyGroup:
+        """Return the key group of a key.
+
+        Raises:
+            InvalidProgramError: it is no key of the operator.
+        """
+        if key is None:
+            msg = f"a row has no key, leave such rows out; operator={self.uid}"
+            raise InvalidProgramError(msg)
+        try:
+            hashed = self.key_serializer.hash64(self.key_serializer.coerce(key))
+        except TypeError as error:
+            msg = f"a row has a key of another type: {error}; operator={self.uid} key={key!r}"
+            raise InvalidProgramError(msg) from error
+        return key_group_of_hash(hashed, max_parallelism)
+
+
+class AccessClock:
+    """Time that expiry of written state goes by: now, or what a row says."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.access_ms: int | None = None
+
+    def now_ms(self) -> int:
+        """Return the time of access."""
+        return self._clock.now_ms() if self.access_ms is None else self.access_ms
+
+    def monotonic_s(self) -> float:
+        """Return the clock's own."""
+        return self._clock.monotonic_s()
+
+    def wait(self, event: threading.Event, timeout_s: float) -> bool:
+        """Wait as the clock does."""
+        return self._clock.wait(event, timeout_s)
+
+
+class _Context(KeyedStateBootstrapFunction.Context):
+    """Context of one slot's function."""
+
+    def __init__(self, backend: KeyedStateBackend, clock: AccessClock) -> None:
+        self._keys = backend.context
+        self._clock = clock
+        scope = RecordScope()
+        scope.processing_time_ms = clock.now_ms()
+        self._timers = TimerService(
+            scope, backend.timers(EVENT_TIMERS), backend.timers(PROCESSING_TIMERS)
+        )
+
+    def get_current_key(self) -> object:
+        return self._keys.key
+
+    def timer_service(self) -> TimerService:  # type: ignore[override]  # has its methods; layers keep them apart
+        return self._timers
+
+    def set_last_access(self, timestamp_ms: int | None) -> None:
+        self._clock.access_ms = timestamp_ms
+
+
+def write_slot(
+    target: SavepointTarget,
+    operator: KeyedBootstrap,
+    slot: SlotIndex,
+    rows: Iterable[tuple[object, object]],
+    clock: Clock,
+) -> KeyedStateHandle:
+    """Write the state of one operator in one slot; returns where it is.
+
+    Args:
+        target: the savepoint.
+        operator: whose state.
+        slot: whose key groups.
+        rows: key and row, of this slot's key groups alone; those of a key one after the other.
+        clock: time that written state expires by.
+
+    Raises:
+        InvalidProgramError: a row does not fit, or the function's state is declared wrongly.
+        StorageUnavailableError, StorageAccessError, LocalStorageError: files cannot be written.
+    """
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix="headrace-bootstrap-", dir=target.scratch_dir))
+    except OSError as error:
+        msg = f"no local directory for state; parent={target.scratch_dir} error={error}"
+        raise LocalStorageError(msg) from error
+    access = AccessClock(clock)
+    try:
+        config = BackendConfig(
+            directory=scratch / "work",
+            operator_uid=operator.uid,
+            key_serializer=operator.key_serializer,
+            key_group_range=key_group_range_of_slot(
+                slot, target.parallelism, target.max_parallelism
+            ),
+            managed_memory_bytes=target.memory_bytes,
+            options=dict(target.state_options),
+            clock=access,
+        )
+        backend = backend_factory(target.backend).open(config, [])
+        try:
+            _fill(backend, target, operator, slot, rows, access)
+            snapshot = backend.snapshot(scratch / "snapshot")
+        finally:
+            backend.close()
+        return _send(target, operator, slot, snapshot)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _fill(
+    backend: KeyedStateBackend,
+    target: SavepointTarget,
+    operator: KeyedBootstrap,
+    slot: SlotIndex,
+    rows: Iterable[tuple[object, object]],
+    clock: AccessClock,
+) -> None:
+    function, keys, context = operator.function, operator.key_serializer, backend.context
+    bound = _Context(backend, clock)
+    function.open(_runtime_context(backend, target, operator, slot))
+    for count, (key, row) in enumerate(rows, start=1):
+        context.key_group = operator.key_group(key, target.max_parallelism)
+        context.key = keys.coerce(key)
+        context.cache_key = keys.cache_key(context.key)
+        clock.access_ms = None
+        function.process_element(row, bound)  # type: ignore[arg-type]  # rows of a DataFrame
+        if count % _MAINTAIN_EVERY == 0:
+            clock.access_ms = None
+            backend.maintain()
+    clock.access_ms = None
+    function.close()
+
+
+def _runtime_context(
+    backend: KeyedStateBackend, target: SavepointTarget, operator: KeyedBootstrap, slot: SlotIndex
+) -> SlotRuntimeContext:
+    return SlotRuntimeContext(
+        operator=JobOperator(
+            id=0,
+            uid=operator.uid,
+            uid_is_generated=False,
+            name=operator.uid,
+            kind=OperatorKind.KEYED_PROCESS,
+            function=operator.function,
+            output_serializer=value_serializer(PICKLED),
+            watermarks=WatermarkSpec(),
+            key_serializer=operator.key_serializer,
+            chained=(),
+            exits=(),
+        ),
+        slot=slot,
+        parallelism=target.parallelism,
+        max_parallelism=target.max_parallelism,
+        job_id=JobId(""),
+        job_name="bootstrap",
+        backend=backend,
+    )
+
+
+def _send(
+    target: SavepointTarget, operator: KeyedBootstrap, slot: SlotIndex, snapshot: LocalSnapshot
+) -> KeyedStateHandle:
+    """Send a slot's frozen files into the savepoint's directory."""
+    store = target.open()
+    prefix = f"{data_dir(target.attempt)}/g{FIRST_GENERATION}-c{FIRST_CHECKPOINT}"
+
+    def send(name: str, local: Path) -> FileHandle:
+        path = f"{prefix}-{uuid.uuid4().hex}-{name}"
+        digest = store.put_file(path, local)
+        return FileHandle(name, path, digest.size_bytes, digest.checksum)
+
+    pool = TransferPool()
+    try:
+        files = pool.run([functools.partial(send, file.name, file.path) for file in snapshot.files])
+    finally:
+        pool.close()
+    return KeyedStateHandle(
+        operator_uid=operator.uid,
+        slot=slot,
+        key_group_start=snapshot.key_group_range.start,
+        key_group_end=snapshot.key_group_range.end,
+        backend=target.backend,
+        key_serializer=snapshot.key_serializer,
+        schemas=list(snapshot.schemas),
+        files=files,
+    )
+
+
+def check_free(target: SavepointTarget) -> None:
+    """Assert that there is no savepoint yet.
+
+    Raises:
+        InvalidConfigError: there is one.
+    """
+    if next(iter(target.open().list(METADATA_NAME)), None) is not None:
+        raise _taken(target)
+
+
+def publish(
+    target: SavepointTarget, handles: Mapping[OperatorUid, Sequence[KeyedStateHandle]], clock: Clock
+) -> CheckpointMetadata:
+    """Make the savepoint exist.
+
+    Args:
+        target: the savepoint.
+        handles: of every operator, one for each slot.
+        clock: time of completion.
+
+    Returns:
+        its metadata, with paths relative to its directory.
+
+    Raises:
+        InvalidConfigError: somebody else has made a savepoint there.
+        InternalError: a slot is missing or there twice.
+        CorruptStateError: a file is not there.
+        StorageUnavailableError, StorageAccessError: storage failed.
+    """
+    for uid, written in handles.items():
+        slots = sorted(handle.slot for handle in written)
+        if slots != list(range(target.parallelism)):
+            msg = f"not every slot was written once; operator={uid} {slots=}"
+            raise InternalError(msg)
+    metadata = CheckpointMetadata(
+        format_version=FORMAT_VERSION,
+        kind=SAVEPOINT,
+        job_id=new_job_id(),
+        checkpoint_id=FIRST_CHECKPOINT,
+        generation=FIRST_GENERATION,
+        parent=None,
+        created_ms=clock.now_ms(),
+        parallelism=target.parallelism,
+        max_parallelism=target.max_parallelism,
+        source=None,
+        watermark_ms=None,
+        operators=[
+            OperatorRecord(uid, uid, stateful=True, uid_is_generated=False) for uid in handles
+        ],
+        slots=[
+            _slot(SlotIndex(slot), [h for hs in handles.values() for h in hs if h.slot == slot])
+            for slot in range(target.parallelism)
+        ],
+    )
+    store = target.open()
+    check_files(store, metadata, name=target.location)
+    try:
+        store.create(METADATA_NAME, encode_metadata(metadata))
+    except ObjectExistsError as error:
+        raise _taken(target) from error
+    used = {f.path for hs in handles.values() for h in hs for f in h.files}
+    _delete(target, [path for path in _data_files(target) if path not in used])
+    return metadata
+
+
+def discard(target: SavepointTarget) -> None:
+    """Remove what a failed attempt has written, best effort."""
+    try:
+        _delete(target, _data_files(target))
+    except HeadraceError as error:
+        _LOG.warning("files are left behind; location=%s error=%s", target.location, error)
+
+
+def slot_of(target: SavepointTarget, key_group: KeyGroup) -> SlotIndex:
+    """Return the slot that a key group is written by."""
+    return slot_of_key_group(key_group, target.parallelism, target.max_parallelism)
+
+
+def _slot(slot: SlotIndex, keyed: list[KeyedStateHandle]) -> SlotSnapshot:
+    size = sum(file.size_bytes for handle in keyed for file in handle.files)
+    return SlotSnapshot(
+        slot=slot,
+        keyed=keyed,
+        operator=[],
+        committables=[],
+        state_size_bytes=size,
+        uploaded_bytes=size,
+        sync_ms=0.0,
+        async_ms=0.0,
+    )
+
+
+def _data_files(target: SavepointTarget) -> list[str]:
+    return [info.path for info in target.open().list(f"{data_dir(target.attempt)}/")]
+
+
+def _delete(target: SavepointTarget, paths: list[str]) -> None:
+    if paths:
+        target.open().delete(paths)
+
+
+def _taken(target: SavepointTarget) -> InvalidConfigError:
+    msg = f"there is a savepoint already, choose another path; path={target.location}"
+    return InvalidConfigError(msg)
