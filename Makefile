@@ -23,7 +23,7 @@ SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
 QUIET := $(if $(or $(SILENT),$(CI)),--quiet)
 say = @$(if $(SILENT),:,echo "==> $(1)" >&2)
 
-INITDB = $(firstword $(shell command -v initdb) $(wildcard /usr/lib/postgresql/*/bin/initdb))
+INITDB = $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb) $(shell command -v initdb))
 CREATE_CLUSTER := /etc/postgresql-common/createcluster.conf
 
 .PHONY: help setup java postgres check lint format types layers generated generate unit test test-jobs prepare \

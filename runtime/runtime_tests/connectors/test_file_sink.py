@@ -12,6 +12,7 @@ from headrace.checkpoint.storage.file import FileStore
 from headrace.clock import SystemClock
 from headrace.common.serialization import Encoder, SimpleStringSchema
 from headrace.connectors.files.committer import FileCommitter
+from headrace.connectors.files.lines import LineFormat
 from headrace.connectors.sink import (
     CommitOutcome,
     LocalCommittable,
@@ -195,7 +196,7 @@ def test_a_row_of_two_lines_is_refused(spec, context):
 
 
 def test_an_encoder_that_raises_is_user_code(spec, context):
-    failing = dataclasses.replace(spec, encoder=SimpleStringSchema())
+    failing = dataclasses.replace(spec, file_format=LineFormat(SimpleStringSchema()))
     with pytest.raises(UserCodeError, match="AttributeError") as raised:
         failing.create_writer(context).write(3, None)
     assert "serialize" in raised.value.traceback_text

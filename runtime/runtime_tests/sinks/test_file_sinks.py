@@ -5,10 +5,22 @@ from __future__ import annotations
 import pytest
 
 from headrace.testing.sinks import TwoPhaseSinkContract
-from runtime_tests.sinks.targets import LinesTarget
+from runtime_tests.sinks.targets import JsonTarget, LinesTarget, ParquetTarget
 
 
 class TestLines(TwoPhaseSinkContract):
     @pytest.fixture
     def sink_under_test(self, tmp_path):
         return LinesTarget(tmp_path / "out")
+
+
+class TestJsonLines(TwoPhaseSinkContract):
+    @pytest.fixture
+    def sink_under_test(self, tmp_path):
+        return JsonTarget(tmp_path / "out")
+
+
+class TestParquet(TwoPhaseSinkContract):
+    @pytest.fixture
+    def sink_under_test(self, tmp_path):
+        return ParquetTarget(tmp_path / "out")

@@ -29,6 +29,7 @@ USER: Final = "headrace"
 PASSWORD: Final = "s3cret pass"  # noqa: S105 - of a server that only a test reaches
 DATABASE: Final = "postgres"
 _UNPRIVILEGED: Final = ("postgres", "nobody")
+_PROGRAMS: Final = ("initdb", "pg_isready", "postgres")
 _START_TIMEOUT_S: Final = 30.0
 _LOG_TAIL_CHARS: Final = 2000
 _SETTINGS: Final = {
@@ -44,19 +45,19 @@ _SETTINGS: Final = {
 
 
 def find_postgres() -> Path:
-    """Return the directory of ``initdb`` and ``postgres``, the newest where there are several.
+    """Return the directory of the server's programs, the newest where there are several.
 
     Raises:
         InvalidConfigError: there is none.
     """
-    on_path = shutil.which("initdb")
-    if on_path is not None:
-        return Path(on_path).resolve().parent
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
-    if not found:
-        msg = "PostgreSQL's programs are missing, run 'make postgres' or install them; found=none"
-        raise InvalidConfigError(msg)
-    return found[-1].parent
+    installed = Path("/usr/lib/postgresql").glob("*/bin")  # not on PATH: Debian keeps versions
+    newest_first = sorted(installed, key=lambda path: int(path.parts[-2]), reverse=True)
+    on_path = [Path(directory) for directory in os.get_exec_path()]
+    for directory in (*newest_first, *on_path):
+        if all((directory / name).exists() for name in _PROGRAMS):
+            return directory
+    msg = "PostgreSQL's programs are missing, run 'make postgres' or install them; found=none"
+    raise InvalidConfigError(msg)
 
 
 class PostgresServer:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from headrace.checkpoint.storage.opening import open_store
 from headrace.connectors.files.committer import FileCommitter
 from headrace.connectors.files.target import PartNaming
-from headrace.connectors.files.writer import FileWriter, RowEncoder
+from headrace.connectors.files.writer import FileFormat, FileWriter
 from headrace.connectors.sink import Committer, DeliveryGuarantee, SinkContext, SinkWriter
 from headrace.connectors.spools import spool_id_of
 
@@ -65,12 +65,12 @@ class FileSinkSpec:
 
     Attributes:
         base_uri: ``file:///absolute/directory`` or ``s3://bucket/prefix``.
-        encoder: value -> one line.
+        file_format: what the files hold.
         part_prefix, part_suffix: first and last part of the files' names.
     """
 
     base_uri: str
-    encoder: RowEncoder
+    file_format: FileFormat
     part_prefix: str = "part"
     part_suffix: str = ""
 
@@ -97,7 +97,7 @@ class FileSinkSpec:
             operator_uid=context.operator_uid,
             spool_id=spool_id_of(context.slot),
         )
-        return FileWriter(naming, self.encoder, context.spool_dir)
+        return FileWriter(naming, self.file_format, context.spool_dir)
 
     def create_committer(self, context: SinkContext) -> Committer:
         """See `TwoPhaseCommittingSink.create_committer`."""

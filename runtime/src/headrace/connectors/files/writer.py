@@ -4,97 +4,74 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import Final, Protocol
 
 import xxhash
 
 from headrace.connectors.files.target import TARGET_SUFFIX, PartNaming, encode_target
 from headrace.connectors.sink import PendingSpool, SpoolFile
-from headrace.errors import StorageUnavailableError, UserCodeError
+from headrace.errors import HeadraceError, StorageUnavailableError, UserCodeError
 from headrace.ids import CheckpointId
 
 PART_BYTES_MAX: Final = 256 << 20
 """A longer part goes on in a new file; readers split work by files."""
 
-_BUFFER_BYTES: Final = 1 << 20
-_NEWLINE: Final = b"\n"
 _TRACEBACK_CHARS_MAX: Final = 4000
 
 
-class RowEncoder(Protocol):
-    """How a value becomes the bytes of one line, without its end."""
+class FilePart(Protocol):
+    """One local file under construction; its methods raise OSError when the disk refuses."""
 
-    def serialize(self, value: object) -> bytes:
-        """Return the line."""
+    @property
+    def size_bytes(self) -> int:
+        """How long it is by now, roughly."""
+        ...
+
+    def append(self, value: object) -> None:
+        """Add a value; what it raises but OSError is the program's error."""
+        ...
+
+    def seal(self) -> SpoolFile:
+        """Finish the file; it never changes again."""
+        ...
+
+    def discard(self) -> None:
+        """Delete the file."""
         ...
 
 
-class _Part:
-    """One local file under construction."""
+class FileFormat(Protocol):
+    """What the files hold; picklable."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.size_bytes = 0
-        self._checksum = xxhash.xxh3_128()
-        self._file: BinaryIO = path.open("xb", buffering=0)
-        self._buffer = bytearray()
-
-    def append(self, line: bytes) -> None:
-        buffer = self._buffer
-        buffer += line
-        buffer += _NEWLINE
-        self.size_bytes += len(line) + 1
-        if len(buffer) >= _BUFFER_BYTES:
-            self._flush()
-
-    def seal(self) -> SpoolFile:
-        self._flush()
-        self._file.close()
-        return SpoolFile(self.path, self.size_bytes, self._checksum.hexdigest())
-
-    def discard(self) -> None:
-        self._file.close()
-        self.path.unlink(missing_ok=True)
-
-    def _flush(self) -> None:
-        data = bytes(self._buffer)
-        self._buffer.clear()
-        self._checksum.update(data)
-        written = 0
-        while written < len(data):
-            written += self._file.write(data[written:])
+    def create_part(self, path: Path) -> FilePart:
+        """Create a file."""
+        ...
 
 
 class FileWriter:
     """`headrace.connectors.sink.SinkWriter` of the file sink in one slot."""
 
-    def __init__(self, naming: PartNaming, encoder: RowEncoder, directory: Path) -> None:
+    def __init__(self, naming: PartNaming, file_format: FileFormat, directory: Path) -> None:
         self._naming = naming
-        self._encode = encoder.serialize
+        self._format = file_format
         self._directory = directory
         self._number = 0
-        self._part: _Part | None = None
+        self._part: FilePart | None = None
         self._sealed: list[SpoolFile] = []
         self._records = 0
 
     def write(self, value: object, timestamp_ms: int | None) -> None:  # noqa: ARG002 - the contract
         """See `SinkWriter.write`."""
         try:
-            line = self._encode(value)
+            self._current().append(value)
+        except OSError as error:
+            raise self._disk_error(error) from error
+        except HeadraceError:
+            raise
         except Exception as error:
             msg = f"the encoder of a file sink failed; error={type(error).__name__}: {error}"
             text = "".join(traceback.format_exception(error))[-_TRACEBACK_CHARS_MAX:]
             raise UserCodeError(msg, traceback_text=text) from error
-        if _NEWLINE in line:
-            msg = (
-                "an encoder of a file sink returned more than one line, readers would see several "
-                f"rows: encode line ends; line={line[:120]!r}"
-            )
-            raise UserCodeError(msg)
-        try:
-            self._current().append(line)
-        except OSError as error:
-            raise self._disk_error(error) from error
         self._records += 1
 
     def flush_epoch(self) -> None:
@@ -132,11 +109,11 @@ class FileWriter:
             file.path.unlink(missing_ok=True)
         self._sealed = []
 
-    def _current(self) -> _Part:
+    def _current(self) -> FilePart:
         if self._part is not None and self._part.size_bytes >= PART_BYTES_MAX:
             self._seal_part()
         if self._part is None:
-            self._part = _Part(self._directory / f"{self._number:08d}.part")
+            self._part = self._format.create_part(self._directory / f"{self._number:08d}.part")
             self._number += 1
         return self._part
 

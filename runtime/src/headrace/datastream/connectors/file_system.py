@@ -1,4 +1,4 @@
-"""Files, as ``pyflink.datastream.connectors.file_system``: lines of text in and out.
+"""Files, as ``pyflink.datastream.connectors.file_system``: lines of text in, lines and Parquet out.
 
 What differs from Flink: the sink finishes files at checkpoints and never in between (Flink's
 ``OnCheckpointRollingPolicy``), and there are no buckets.
@@ -17,7 +17,9 @@ from headrace.common.serialization import (
 )
 from headrace.common.time import Duration
 from headrace.common.typeinfo import TypeInformation
+from headrace.connectors.files.lines import LineFormat
 from headrace.connectors.files.spec import FileSinkSpec, FileSourceSpec
+from headrace.connectors.files.writer import FileFormat
 from headrace.datastream.connectors.base import Sink, Source
 from headrace.errors import InvalidConfigError
 
@@ -156,17 +158,36 @@ class OutputFileConfig:
             return OutputFileConfig(self._prefix, self._suffix)
 
 
+class BulkWriterFactory:
+    """What the files of a bulk format hold, e.g. `ParquetBulkWriters.for_row_type`."""
+
+    def __init__(self, file_format: FileFormat, part_suffix: str) -> None:
+        """Made by a format's module."""
+        self.file_format = file_format
+        self.part_suffix = part_suffix
+
+
 class FileSink(Sink):
-    """Writes finished files to a directory at every checkpoint; made by `for_row_format`."""
+    """Writes finished files to a directory at every checkpoint.
+
+    Made by `for_row_format` (one line an element) or `for_bulk_format` (Parquet).
+    """
 
     def __init__(self, spec: FileSinkSpec) -> None:
-        """Use `for_row_format`."""
+        """Use `for_row_format` or `for_bulk_format`."""
         self._spec = spec
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder | SerializationSchema) -> FileSinkBuilder:
         """Return a builder of a sink that writes one line an element."""
-        return FileSinkBuilder(base_path, encoder)
+        schema = encoder.schema if isinstance(encoder, Encoder) else encoder
+        return FileSinkBuilder(base_path, LineFormat(schema), OutputFileConfig("part", ""))
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSinkBuilder:
+        """Return a builder of a sink of files that are more than lines."""
+        config = OutputFileConfig("part", writer_factory.part_suffix)
+        return FileSinkBuilder(base_path, writer_factory.file_format, config)
 
     def description(self) -> FileSinkSpec:
         """Return the sink as data."""
@@ -176,11 +197,11 @@ class FileSink(Sink):
 class FileSinkBuilder:
     """Collects the settings of a `FileSink`."""
 
-    def __init__(self, base_path: str, encoder: Encoder | SerializationSchema) -> None:
-        """Made by `FileSink.for_row_format`."""
+    def __init__(self, base_path: str, file_format: FileFormat, config: OutputFileConfig) -> None:
+        """Made by `FileSink`."""
         self._base_path = base_path
-        self._encoder = encoder
-        self._output = OutputFileConfig("part", "")
+        self._format = file_format
+        self._output = config
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> FileSinkBuilder:
         """Set the names of finished files."""
@@ -196,8 +217,7 @@ class FileSinkBuilder:
         uri = self._base_path
         if uri.startswith("/"):
             uri = f"file://{uri}"
-        encoder = self._encoder.schema if isinstance(self._encoder, Encoder) else self._encoder
-        spec = FileSinkSpec(uri, encoder, self._output.part_prefix, self._output.part_suffix)
+        spec = FileSinkSpec(uri, self._format, self._output.part_prefix, self._output.part_suffix)
         try:
             spec.probe()
         except InvalidConfigError as error:
