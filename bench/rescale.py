@@ -1,10 +1,11 @@
-"""Pause of a live rescale against a restart from a savepoint, on the same state.
+"""Pause of a live rescale against a restart from a savepoint and Spark's offline repartition.
 
 A driver with `local-cluster` executors fills its state from a generated stream, then goes on under
 load. Measured: the live rescale ``--from`` -> ``--to`` and back (`pause_ms` as the driver reports
 it: no epoch between the last one before and the first one after), and the same two changes as a
 stop with savepoint and a start of a new driver from it (from the last epoch of the old driver to
-the first epoch of the new one).
+the first epoch of the new one). Last, Spark alone, on the same keys, values and batches
+(``peer_systems/spark_repartition.py``). State lies on the local disk for all three.
 
 Prints one JSON line last. Run it with ``make bench NAME=rescale`` on a quiet machine.
 """
@@ -16,6 +17,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -151,8 +153,8 @@ class Job:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=256, help="state to build up")
-    parser.add_argument("--full", action="store_true", help="2 GiB of state")
+    parser.add_argument("--mib", type=int, default=2048, help="state to build up")
+    parser.add_argument("--without-spark", action="store_true")
     parser.add_argument("--value-bytes", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=20_000, help="rows of an epoch under load")
     parser.add_argument("--from", dest="low", type=int, default=2)
@@ -160,8 +162,7 @@ def main() -> None:
     parser.add_argument("--managed", default="256mb")
     parser.add_argument("--master", default="local-cluster[2,1,1024]")
     args = parser.parse_args()
-    mib = 2048 if args.full else args.mib
-    args.keys = mib * (1 << 20) // args.value_bytes
+    args.keys = args.mib * (1 << 20) // args.value_bytes
     directory = Path(tempfile.mkdtemp(prefix="headrace-rescale-"))
     job = Job(args, directory, args.low)
     try:
@@ -184,7 +185,8 @@ def main() -> None:
         shutil.rmtree(directory, ignore_errors=True)
     pauses = {"up": up["pauseMs"], "down": down["pauseMs"]}
     savepoint = {"up": round(slow_up_s * 1000), "down": round(slow_down_s * 1000)}
-    ratios = [savepoint[way] / pauses[way] for way in pauses]
+    spark = {} if args.without_spark else spark_alone(args)
+    spark_ms = spark.get("pause_ms", {})
     print(
         json.dumps(
             {
@@ -197,10 +199,31 @@ def main() -> None:
                 "key_groups_moved": {"up": up["keyGroupsMoved"], "down": down["keyGroupsMoved"]},
                 "bytes_moved": {"up": up["bytesMoved"], "down": down["bytesMoved"]},
                 "savepoint_ms": savepoint,
-                "ratio_savepoint": round(min(ratios), 1),
+                "spark_ms": spark_ms,
+                "spark_repartition_ms": spark.get("repartition_ms"),
+                "ratio_savepoint": round(min(savepoint[way] / pauses[way] for way in pauses), 1),
+                "ratio_spark": (
+                    round(min(spark_ms[way] / pauses[way] for way in pauses), 1)
+                    if spark_ms
+                    else None
+                ),
             }
         )
     )
+
+
+def spark_alone(args: argparse.Namespace) -> dict[str, dict[str, int]]:
+    """Run the same change in Spark; returns what it measured."""
+    command = [
+        *(sys.executable, str(Path(__file__).parent / "peer_systems" / "spark_repartition.py")),
+        *("--keys", str(args.keys), "--value-bytes", str(args.value_bytes)),
+        *("--rows", str(args.rows), "--from", str(args.low), "--to", str(args.high)),
+        *("--master", args.master),
+    ]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, dict[str, int]] = json.loads(run.stdout.splitlines()[-1])
+    say(f"spark {found}")
+    return found
 
 
 def say(line: str) -> None:
