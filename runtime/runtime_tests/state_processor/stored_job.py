@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from headrace.checkpoint.protocol import paths
 from headrace.checkpoint.protocol.types import (
     CheckpointMetadata,
@@ -15,13 +17,18 @@ from headrace.checkpoint.transfer import TransferPool
 from headrace.checkpoint.upload import KeyedOwner, ReusableFiles, SnapshotUploader
 from headrace.ids import CheckpointId, Generation, OperatorUid, SlotIndex
 from headrace.keygroups import key_group_range_of_slot
-from headrace.serialization.types import STRING
+from headrace.serialization.registry import value_serializer
+from headrace.serialization.types import LONG, STRING, TupleType
 from runtime_tests.checkpoint.builders import checkpoint, slot_snapshot
 from runtime_tests.state.bench_of_state import MAX_PARALLELISM, StateBench
 from runtime_tests.state.every_kind import NAMES, WINDOW, EveryKind
 
 UID = OperatorUid("every-kind")
 GENERATION = Generation(1)
+
+LONGS = value_serializer(LONG)
+STRINGS = value_serializer(STRING)
+PAIRS = value_serializer(TupleType((STRING, LONG)))
 
 Fill = Callable[[StateBench], None]
 
@@ -35,6 +42,28 @@ def fill_every_kind(bench: StateBench) -> None:
                 bench.enter(name, WINDOW)
                 kinds._fill_key(number, name)
         bench.backend.flush()
+
+
+def state_without_keys(slot: SlotIndex) -> list[OperatorStateHandle]:
+    """What a source, and in slot 0 a function with broadcast state, have stored."""
+    source, rules = OperatorUid("source"), OperatorUid("rules")
+    handles = [
+        OperatorStateHandle(source, slot, "_own", "split", [b"\x01\x02"]),
+        OperatorStateHandle(
+            source,
+            slot,
+            "offsets",
+            "union",
+            [LONGS.serialize(slot), LONGS.serialize(10 + slot)],
+            LONGS.snapshot(),
+        ),
+    ]
+    if slot == 0:
+        entry = (STRINGS.serialize("rule"), PAIRS.serialize(("x", 1)))
+        types = {"key": STRINGS.snapshot(), "value": PAIRS.snapshot()}
+        items = [msgspec.msgpack.encode(entry)]
+        handles.append(OperatorStateHandle(rules, slot, "rules", "broadcast", items, types))
+    return handles
 
 
 def store_checkpoint(
@@ -65,10 +94,8 @@ def store_checkpoint(
         snapshot = bench.snapshot()
         uploaded = uploader.upload_keyed(snapshot, owner, CheckpointId(number), ReusableFiles())
         bench.backend.close()
-        listed = OperatorStateHandle(
-            OperatorUid("source"), SlotIndex(slot), "offsets", "split", [b"\x01\x02"]
-        )
-        slots.append(slot_snapshot(slot, parallelism, keyed=[uploaded.handle], operator=[listed]))
+        listed = state_without_keys(SlotIndex(slot))
+        slots.append(slot_snapshot(slot, parallelism, keyed=[uploaded.handle], operator=listed))
     pool.close()
     metadata: CheckpointMetadata = checkpoint(
         number,

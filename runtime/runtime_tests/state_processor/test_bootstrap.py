@@ -33,9 +33,6 @@ from headrace.serialization.row import Row, row_class
 from headrace.state_processor.bootstrap import (
     KeyedBootstrap,
     SavepointTarget,
-    check_free,
-    discard,
-    publish,
     slot_of,
     write_slot,
 )
@@ -46,6 +43,7 @@ from headrace.state_processor.functions import (
     StateColumns,
     TimerColumns,
 )
+from headrace.state_processor.publication import check_free, discard, publish
 from headrace.state_processor.reading import StateFiles, read_stored_state
 from headrace.state_processor.spark.writer import _key_group_adder, _slot_writer
 from headrace.state_processor.text import EntryTexts
@@ -71,8 +69,9 @@ def operator(fill, key_type=STRING) -> KeyedBootstrap:
     return KeyedBootstrap(UID, key_type.key_serializer(), function)
 
 
-def write(root, bootstrap: KeyedBootstrap, rows: Iterable[Row], **settings) -> str:
+def write(root, bootstrap: KeyedBootstrap, rows: Iterable[Row], uid=UID, **settings) -> str:
     """Write rows with a column ``key`` as Spark's tasks do, one slot after the other."""
+    bootstrap = dataclasses.replace(bootstrap, uid=OperatorUid(uid))
     settings = {"parallelism": 3, "max_parallelism": MAX_PARALLELISM, **settings}
     target = SavepointTarget(f"{root.as_uri()}/savepoint", **settings)
     check_free(target)
@@ -84,7 +83,7 @@ def write(root, bootstrap: KeyedBootstrap, rows: Iterable[Row], **settings) -> s
         write_slot(target, bootstrap, SlotIndex(slot), found, SystemClock())
         for slot, found in by_slot.items()
     ]
-    publish(target, {UID: handles}, SystemClock())
+    publish(target, {bootstrap.uid: handles}, SystemClock())
     return target.location
 
 

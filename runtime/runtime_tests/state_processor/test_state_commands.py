@@ -60,7 +60,7 @@ def test_a_listing_says_what_is_stored_and_by_whom(path):
     states = {row["state"]: row for row in found["states"]}
 
     assert (found["kind"], found["checkpoint"], found["max_parallelism"]) == ("checkpoint", 1, 16)
-    assert {row["operator"] for row in found["states"]} == {UID, "source"}
+    assert {row["operator"] for row in found["states"]} == {UID, "source", "rules"}
     assert {name: (row["kind"], row["key"], row["type"]) for name, row in states.items()} == {
         "count": ("value", "STRING", "LONG"),
         "pair": ("value", "STRING", "TUPLE<STRING, DOUBLE>"),
@@ -76,7 +76,9 @@ def test_a_listing_says_what_is_stored_and_by_whom(path):
         "window_items": ("list", "STRING", "LONG"),
         "_event_timers": ("timers", "STRING", ""),
         "_window_timers": ("timers", "STRING", ""),
-        "offsets": ("operator, split", "", ""),
+        "_own": ("operator, split", "", ""),
+        "offsets": ("operator, union", "", "LONG"),
+        "rules": ("operator, broadcast", "", "STRING -> TUPLE<STRING, LONG>"),
     }
     assert {name: row["notes"] for name, row in states.items() if row["notes"]} == {
         "blobs": "pickled",
@@ -85,7 +87,9 @@ def test_a_listing_says_what_is_stored_and_by_whom(path):
         "flags": "time to live",
         "window_items": "windows",
         "_window_timers": "windows",
-        "offsets": "2 items",
+        "_own": "2 items",
+        "offsets": "4 items",
+        "rules": "1 items",
     }
     assert states["count"]["key_groups"] == "0-7 8-15"
     assert states["count"]["operator_bytes"] > 0
@@ -134,11 +138,26 @@ def test_expiry_windows_and_timers_have_their_times(path):
     ]
 
 
-def test_state_without_keys_is_shown_as_its_items(path):
-    found = json_lines("show", path, "--operator", "source")
-    assert found == [
-        {"operator": "source", "state": "offsets", "slot": slot, "value": "AQI="}
-        for slot in range(2)
+def test_state_without_keys_is_shown_by_slot_and_entry(path):
+    assert json_lines("show", path, "--operator", "source", "--state", "offsets") == [
+        {"operator": "source", "state": "offsets", "slot": slot, "index": index, "value": value}
+        for slot, index, value in [(0, 0, 0), (0, 1, 10), (1, 0, 1), (1, 1, 11)]
+    ]
+    (rule,) = json_lines("show", path, "--operator", "rules")
+    assert rule == {
+        "operator": "rules",
+        "state": "rules",
+        "slot": 0,
+        "map_key": "rule",
+        "value": {"f0": "x", "f1": 1},
+    }
+
+
+def test_items_of_headrace_s_own_are_bytes(path):
+    found = json_lines("show", path, "--operator", "source", "--state", "_own")
+    assert [(line["slot"], line["index"], line["value"]) for line in found] == [
+        (0, 0, "AQI="),
+        (1, 0, "AQI="),
     ]
 
 

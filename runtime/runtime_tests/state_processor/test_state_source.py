@@ -117,6 +117,14 @@ def test_rows_are_the_stored_entries(path, state, expected):
     assert [{"key": NAMES[2], **entry} for entry in expected] == rows
 
 
+def test_state_without_keys_is_one_partition_of_typed_rows(path):
+    source = StateDataSource({"path": path, "operator": "rules", "state": "rules"})
+    reader = source.reader(source.schema())
+    (partition,) = pickle.loads(pickle.dumps(reader)).partitions()
+    (batch,) = reader.read(partition)
+    assert batch.to_pylist() == [{"slot": 0, "map_key": "rule", "value": {"f0": "x", "f1": 1}}]
+
+
 class Colour(msgspec.Struct):
     name: str
     tags: list[str]

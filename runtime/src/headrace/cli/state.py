@@ -18,12 +18,11 @@ from headrace.config.file import read_settings
 from headrace.state_processor.columns import BATCH_ROWS
 from headrace.state_processor.compare import changes_of, pair_tables
 from headrace.state_processor.reading import StateFiles, read_stored_state
-from headrace.state_processor.text import EntryTexts, parse_key, plain_value, shown
+from headrace.state_processor.text import EntryTexts, list_texts, parse_key, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from headrace.ids import OperatorUid
     from headrace.state.entries import StoredEntry
     from headrace.state_processor.catalog import OperatorStateList, StateTable, StoredState
     from headrace.state_processor.compare import EntryChange, TablePair
@@ -90,11 +89,8 @@ def show(
             texts = EntryTexts(table)
             entries = texts.columns.entries(files.rows(table))
             _print(table.uid, table.name, table.kind, _plain(texts, entries, limit), as_json)
-    for uid, one in lists:
-        items: Iterator[Plain] = (
-            {"slot": slot, "value": plain_value(item)} for slot, item in one.items
-        )
-        _print(uid, one.name, one.mode, itertools.islice(items, limit or None), as_json)
+    for one in lists:
+        _print(one.uid, one.name, one.mode, list_texts(one, limit or None), as_json)
 
 
 @app.command("get")
@@ -196,8 +192,8 @@ def _list_rows(stored: StoredState) -> list[Plain]:
             "state": one.name,
             "kind": f"operator, {one.mode}",
             "key": "",
-            "type": "",
-            "notes": f"{len(one.items)} items",
+            "type": one.value_type,
+            "notes": f"{len(one.items)} items{', pickled' if one.pickled else ''}",
             "key_groups": "",
             "backend": "",
             "operator_bytes": one.size_bytes,
@@ -223,11 +219,11 @@ def _ranges(table: StateTable) -> str:
 
 def _chosen(
     stored: StoredState, operator: str | None, state: str | None
-) -> tuple[list[StateTable], list[tuple[OperatorUid, OperatorStateList]]]:
+) -> tuple[list[StateTable], list[OperatorStateList]]:
     """Return the states that the options choose; a choice of nothing is an error."""
     operators = stored.operators if operator is None else (stored.operator(operator),)
     tables = [t for one in operators for t in one.tables if state in {None, t.name}]
-    lists = [(o.uid, one) for o in operators for one in o.lists if state in {None, one.name}]
+    lists = [one for o in operators for one in o.lists if state in {None, one.name}]
     if not tables and not lists and state is not None:
         names = {t.name for o in operators for t in o.tables}
         names |= {one.name for o in operators for one in o.lists}

@@ -5,9 +5,7 @@ state file is opened. Commands, the Spark data source and `headrace.state_proces
 choose by `StoredOperator` and `StateTable`, so that they name the same things in the same way.
 
 A slot registers a state when its program first asks for it, so a state may be missing in some
-slots' files. State without keys (`OperatorStateHandle`) is listed by name and mode; its items are
-bytes, because nothing is stored about their type: a type beside them would be shown in
-`OperatorStateList`.
+slots' files. State without keys lies in the metadata itself (`OperatorStateList`).
 """
 
 from __future__ import annotations
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import (
         CheckpointMetadata,
         KeyedStateHandle,
+        OperatorStateHandle,
         StateSchema,
     )
     from headrace.ids import OperatorUid
@@ -107,14 +106,34 @@ class OperatorStateList:
     """State without keys of one operator: items of all slots under one name.
 
     Attributes:
+        uid: the operator.
         name: of the state.
         mode: ``split``, ``union`` or ``broadcast``.
+        serializer: snapshot of the elements' type, of broadcast state those of ``key`` and
+            ``value``; empty for state of Headrace's own.
         items: (slot, item) in slot order.
     """
 
+    uid: OperatorUid
     name: str
     mode: str
+    serializer: Snapshot
     items: tuple[tuple[int, bytes], ...]
+
+    @property
+    def value_type(self) -> str:
+        """The type of elements or entries as people write it; empty for state of Headrace's own."""
+        if not self.serializer:
+            return ""
+        if "codec" in self.serializer:
+            return _text(self.serializer)
+        key, value = (stored_part(self.serializer, part) for part in ("key", "value"))
+        return f"{_text(key)} -> {_text(value)}"
+
+    @property
+    def pickled(self) -> bool:
+        """Whether items are pickled, in whole or in part."""
+        return '"evolvable": false' in format_type(self.serializer)
 
     @property
     def size_bytes(self) -> int:
@@ -187,6 +206,15 @@ class StoredState:
             )
             raise InvalidConfigError(msg)
         return found
+
+    def state(self, uid: str, state: str) -> StateTable | OperatorStateList:
+        """Return a state with or without keys by the operator's uid and its name.
+
+        Raises:
+            InvalidConfigError: there is none; names the states that there are.
+        """
+        found = next((one for one in self.operator(uid).lists if one.name == state), None)
+        return self.table(uid, state) if found is None else found
 
     def table(self, uid: str, state: str) -> StateTable:
         """Return a keyed state by the operator's uid and its name.
@@ -288,12 +316,18 @@ def _tables(
 
 
 def _lists(uid: OperatorUid, metadata: CheckpointMetadata) -> tuple[OperatorStateList, ...]:
-    found: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
+    found: dict[tuple[str, str], list[OperatorStateHandle]] = {}
     for slot in metadata.slots:
         for handle in slot.operator:
             if handle.operator_uid == uid:
-                items = found.setdefault((handle.name, handle.mode), [])
-                items.extend((handle.slot, item) for item in handle.items)
+                found.setdefault((handle.name, handle.mode), []).append(handle)
     return tuple(
-        OperatorStateList(name, mode, tuple(items)) for (name, mode), items in sorted(found.items())
+        OperatorStateList(
+            uid=uid,
+            name=name,
+            mode=mode,
+            serializer=handles[0].serializer,
+            items=tuple((handle.slot, item) for handle in handles for item in handle.items),
+        )
+        for (name, mode), handles in sorted(found.items())
     )

@@ -11,6 +11,8 @@
     timestamp_ms                       timers
     last_access_ms                     state with time to live: the entry expires so long after it
 
+State without keys: `headrace.state_processor.lists`.
+
 Types are those of `headrace.serialization.arrow_types`. Times are numbers, because a timer or a
 window may lie where no timestamp reaches.
 """
@@ -18,7 +20,8 @@ window may lie where no timestamp reaches.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -32,11 +35,13 @@ from headrace.state.schemas import LIST, MAP, TIMERS, stored_part
 from headrace.state_processor.catalog import is_undeclared_key, value_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from headrace.state.entries import Row as StoredRow
     from headrace.state.entries import StoredEntry
     from headrace.state_processor.catalog import Snapshot, StateTable
+
+E = TypeVar("E")
 
 BATCH_ROWS: Final = 4096
 """Rows of one Arrow batch; with values of a kilobyte some megabytes."""
@@ -55,7 +60,11 @@ PICKLED_FIELD: Final = "headrace.pickled"
 """Metadata of a column whose values are pickles, in whole or in part."""
 
 
-_EXACT: Final = ArrowOptions()
+EXACT: Final = ArrowOptions()
+"""Every type as it is, or an error."""
+
+Column = tuple[pa.Field, Callable[[Sequence[E]], pa.Array]]
+"""A column and its values of some rows."""
 
 
 class TableColumns:
@@ -69,10 +78,10 @@ class TableColumns:
         IncompatibleStateError: a newer release wrote the state.
     """
 
-    def __init__(self, table: StateTable, options: ArrowOptions = _EXACT) -> None:
+    def __init__(self, table: StateTable, options: ArrowOptions = EXACT) -> None:
         self._options = options
         self._reader = EntryReader(table.key_serializer, table.schema)
-        self._columns: list[tuple[pa.Field, Callable[[Sequence[StoredEntry]], pa.Array]]] = []
+        self._columns: list[Column[StoredEntry]] = []
         self._number(KEY_GROUP, pa.int32(), lambda entry: entry.key_group)
         self._typed(KEY, table.key_serializer, lambda entry: entry.key)
         if table.windowed:
@@ -120,8 +129,7 @@ class TableColumns:
     def _number(
         self, name: str, kind: pa.DataType, of: Callable[[StoredEntry], int | None]
     ) -> None:
-        field = pa.field(name, kind, nullable=False)
-        self._columns.append((field, lambda entries: pa.array(map(of, entries), kind)))
+        self._columns.append(number_column(name, kind, of))
 
     def _typed(
         self,
@@ -131,14 +139,42 @@ class TableColumns:
         *,
         pickled: bool = False,
     ) -> None:
-        metadata = {PICKLED_FIELD: "true"} if pickled else None
-        if is_undeclared_key(snapshot):
-            field = pa.field(name, pa.string(), metadata=metadata)
-            self._columns.append((field, lambda e: pa.array([key_text(of(x)) for x in e])))
-            return
-        described, options = described_type(snapshot), self._options
-        field = pa.field(name, arrow_type(described, options), metadata=metadata)
-        self._columns.append((field, lambda e: arrow_array(described, [of(x) for x in e], options)))
+        column = typed_column(name, snapshot, of, self._options, pickled=pickled)
+        self._columns.append(column)
+
+
+def number_column(name: str, kind: pa.DataType, of: Callable[[E], int | None]) -> Column[E]:
+    """Return a column of numbers that are always there."""
+    return pa.field(name, kind, nullable=False), lambda rows: pa.array(map(of, rows), kind)
+
+
+def typed_column(
+    name: str,
+    snapshot: Snapshot,
+    of: Callable[[E], object],
+    options: ArrowOptions,
+    *,
+    pickled: bool = False,
+) -> Column[E]:
+    """Return a column of values of a stored type.
+
+    Args:
+        name: of the column.
+        snapshot: of the type.
+        of: a row's value.
+        options: how types without an exact counterpart are shown.
+        pickled: whether values are pickles, in whole or in part.
+
+    Raises:
+        IncompatibleStateError: a newer release wrote the type.
+    """
+    metadata = {PICKLED_FIELD: "true"} if pickled else None
+    if is_undeclared_key(snapshot):
+        field = pa.field(name, pa.string(), metadata=metadata)
+        return field, lambda rows: pa.array([key_text(of(row)) for row in rows], pa.string())
+    described = described_type(snapshot)
+    field = pa.field(name, arrow_type(described, options), metadata=metadata)
+    return field, lambda rows: arrow_array(described, [of(row) for row in rows], options)
 
 
 def key_text(key: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import itertools
 import json
 import math
 from decimal import Decimal
@@ -29,19 +30,23 @@ from headrace.serialization.types import (
 )
 from headrace.state_processor.catalog import is_undeclared_key
 from headrace.state_processor.columns import KEY_GROUP, TableColumns
+from headrace.state_processor.lists import ListColumns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.serialization.types import TypeDescription
     from headrace.state.entries import StoredEntry
-    from headrace.state_processor.catalog import StateTable
+    from headrace.state_processor.catalog import OperatorStateList, StateTable
 
 Plain = dict[str, object]
 """An entry by column, as JSON values."""
 
 TEXT_MAX: Final = 200
 """So many characters of a value are shown to people; JSON has all of them."""
+
+
+_TEXT: Final = ArrowOptions(decimals_as_text=True)
 
 
 class EntryTexts:
@@ -55,7 +60,7 @@ class EntryTexts:
     """
 
     def __init__(self, table: StateTable) -> None:
-        self.columns = TableColumns(table, ArrowOptions(decimals_as_text=True))
+        self.columns = TableColumns(table, _TEXT)
 
     def plain(self, entries: Sequence[StoredEntry]) -> list[Plain]:
         """Return entries without their key groups, which nobody chose."""
@@ -64,6 +69,14 @@ class EntryTexts:
             {name: plain_value(value) for name, value in row.items() if name != KEY_GROUP}
             for row in rows
         ]
+
+
+def list_texts(stored: OperatorStateList, limit: int | None) -> list[Plain]:
+    """Return the first items of a state without keys as JSON values."""
+    columns = ListColumns(stored, _TEXT)
+    items = list(itertools.islice(columns.items(), limit))
+    rows: list[Plain] = columns.batch(items).to_pylist()
+    return [{name: plain_value(value) for name, value in row.items()} for row in rows]
 
 
 def plain_value(value: object) -> object:

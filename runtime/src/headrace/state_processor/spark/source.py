@@ -26,7 +26,9 @@ from pyspark.sql.types import StructField, StructType
 
 from headrace.errors import InvalidConfigError
 from headrace.serialization.arrow_types import ArrowOptions
+from headrace.state_processor.catalog import StateTable
 from headrace.state_processor.columns import TableColumns
+from headrace.state_processor.lists import ListColumns
 from headrace.state_processor.reading import StateFiles, read_stored_state, uri_of
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.state_processor.catalog import StateTable
+    from headrace.state_processor.catalog import OperatorStateList
 
 FORMAT: Final = "headrace-state"
 
@@ -99,17 +101,17 @@ class SourceOptions:
 
 
 class SlotPartition(InputPartition):
-    """The state of one slot."""
+    """The state of one slot, or all of a state without keys: that lies in the metadata."""
 
-    def __init__(self, table: StateTable) -> None:
-        super().__init__(table.handles[0].key_group_start)
-        self.table = table
+    def __init__(self, state: StateTable | OperatorStateList) -> None:
+        super().__init__(state.handles[0].key_group_start if isinstance(state, StateTable) else 0)
+        self.state = state
 
 
 class StateDataSource(DataSource):
-    """`DataSource` of one keyed state of one checkpoint or savepoint."""
+    """`DataSource` of one state of one checkpoint or savepoint."""
 
-    _table: StateTable | None = None
+    _state: StateTable | OperatorStateList | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -118,36 +120,46 @@ class StateDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the state (`headrace.state_processor.columns`)."""
-        return spark_schema(TableColumns(self._read_table(), self._parsed().shown).schema)
+        state, shown = self._read_state(), self._parsed().shown
+        columns = (
+            TableColumns(state, shown)
+            if isinstance(state, StateTable)
+            else ListColumns(state, shown)
+        )
+        return spark_schema(columns.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the state."""
-        return StateReader(self._read_table(), self._parsed(), schema)
+        return StateReader(self._read_state(), self._parsed(), schema)
 
     def _parsed(self) -> SourceOptions:
         return SourceOptions.parse(self.options)
 
-    def _read_table(self) -> StateTable:
-        if self._table is None:
+    def _read_state(self) -> StateTable | OperatorStateList:
+        if self._state is None:
             options = self._parsed()
             stored = read_stored_state(options.path, options.storage)
-            self._table = stored.table(options.operator, options.state)
-        return self._table
+            self._state = stored.state(options.operator, options.state)
+        return self._state
 
 
 class StateReader(DataSourceReader):
     """Reads one state, slot by slot; goes to the executors by pickle."""
 
-    def __init__(self, table: StateTable, options: SourceOptions, schema: StructType) -> None:
-        self._table = table
+    def __init__(
+        self, state: StateTable | OperatorStateList, options: SourceOptions, schema: StructType
+    ) -> None:
+        self._state = state
         self._options = options
         self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each slot that has the state."""
+        state = self._state
+        if not isinstance(state, StateTable):
+            return [SlotPartition(state)]
         return [
-            SlotPartition(dataclasses.replace(self._table, handles=(handle,)))
-            for handle in self._table.handles
+            SlotPartition(dataclasses.replace(state, handles=(handle,))) for handle in state.handles
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -155,16 +167,21 @@ class StateReader(DataSourceReader):
         if not isinstance(partition, SlotPartition):
             msg = f"not a partition of this source; partition={partition!r}"
             raise TypeError(msg)
-        columns = TableColumns(partition.table, self._options.shown)
         target = to_arrow_schema(self._schema, timezone="UTC")
-        with StateFiles(self._options.storage, self._options.scratch_dir) as files:
-            entries = columns.entries(files.rows(partition.table))
-            for batch in columns.batches(entries):
-                # Names inside nested types are Spark's own, and the batch must have them.
-                arrays = [
-                    array.cast(field.type) for array, field in zip(batch, target, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=target)
+        for batch in self._batches(partition.state):
+            # Names inside nested types are Spark's own, and the batch must have them.
+            arrays = [array.cast(field.type) for array, field in zip(batch, target, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    def _batches(self, state: StateTable | OperatorStateList) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        if not isinstance(state, StateTable):
+            listed = ListColumns(state, options.shown)
+            yield listed.batch(list(listed.items()))
+            return
+        columns = TableColumns(state, options.shown)
+        with StateFiles(options.storage, options.scratch_dir) as files:
+            yield from columns.batches(columns.entries(files.rows(state)))
 
 
 def read(
@@ -175,7 +192,7 @@ def read(
     state: str,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return one keyed state of a checkpoint or savepoint as a DataFrame.
+    """Return one state of a checkpoint or savepoint as a DataFrame.
 
     Args:
         spark: the session; any will do.

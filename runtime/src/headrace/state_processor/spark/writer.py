@@ -28,14 +28,12 @@ from headrace.serialization.row import row_class
 from headrace.state_processor.bootstrap import (
     KeyedBootstrap,
     SavepointTarget,
-    check_free,
-    discard,
-    publish,
     slot_of,
     write_slot,
 )
 from headrace.state_processor.declared import converter
 from headrace.state_processor.functions import FillColumns, KeyedStateBootstrapFunction
+from headrace.state_processor.publication import check_free, discard, publish
 from headrace.state_processor.reading import uri_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,135 @@
+"""Making a written savepoint exist, and removing what is not part of it (E9).
+
+Called by whoever had `headrace.state_processor.bootstrap` write all slots. ``_metadata`` is created
+last and conditionally, after every file was listed with its size: a directory without it is no
+savepoint, and one that is there is never replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.checkpoint.inventory import check_files
+from headrace.checkpoint.protocol.paths import METADATA_NAME
+from headrace.checkpoint.protocol.savepoints import SAVEPOINT, data_dir
+from headrace.checkpoint.protocol.types import (
+    FORMAT_VERSION,
+    CheckpointMetadata,
+    KeyedStateHandle,
+    OperatorRecord,
+    SlotSnapshot,
+    encode_metadata,
+)
+from headrace.errors import HeadraceError, InternalError, InvalidConfigError, ObjectExistsError
+from headrace.ids import OperatorUid, SlotIndex, new_job_id
+from headrace.state_processor.bootstrap import FIRST_CHECKPOINT, FIRST_GENERATION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headrace.clock import Clock
+    from headrace.state_processor.bootstrap import SavepointTarget
+
+_LOG = logging.getLogger(__name__)
+
+
+def check_free(target: SavepointTarget) -> None:
+    """Assert that there is no savepoint yet.
+
+    Raises:
+        InvalidConfigError: there is one.
+    """
+    if next(iter(target.open().list(METADATA_NAME)), None) is not None:
+        raise _taken(target)
+
+
+def publish(
+    target: SavepointTarget, handles: Mapping[OperatorUid, Sequence[KeyedStateHandle]], clock: Clock
+) -> CheckpointMetadata:
+    """Make the savepoint exist.
+
+    Args:
+        target: the savepoint.
+        handles: of every operator, one for each slot.
+        clock: time of completion.
+
+    Returns:
+        its metadata, with paths relative to its directory.
+
+    Raises:
+        InvalidConfigError: somebody else has made a savepoint there.
+        InternalError: a slot is missing or there twice.
+        CorruptStateError: a file is not there.
+        StorageUnavailableError, StorageAccessError: storage failed.
+    """
+    for uid, written in handles.items():
+        slots = sorted(handle.slot for handle in written)
+        if slots != list(range(target.parallelism)):
+            msg = f"not every slot was written once; operator={uid} {slots=}"
+            raise InternalError(msg)
+    metadata = CheckpointMetadata(
+        format_version=FORMAT_VERSION,
+        kind=SAVEPOINT,
+        job_id=new_job_id(),
+        checkpoint_id=FIRST_CHECKPOINT,
+        generation=FIRST_GENERATION,
+        parent=None,
+        created_ms=clock.now_ms(),
+        parallelism=target.parallelism,
+        max_parallelism=target.max_parallelism,
+        source=None,
+        watermark_ms=None,
+        operators=[
+            OperatorRecord(uid, uid, stateful=True, uid_is_generated=False) for uid in handles
+        ],
+        slots=[
+            _slot(SlotIndex(slot), [h for hs in handles.values() for h in hs if h.slot == slot])
+            for slot in range(target.parallelism)
+        ],
+    )
+    store = target.open()
+    check_files(store, metadata, name=target.location)
+    try:
+        store.create(METADATA_NAME, encode_metadata(metadata))
+    except ObjectExistsError as error:
+        raise _taken(target) from error
+    used = {f.path for hs in handles.values() for h in hs for f in h.files}
+    _delete(target, [path for path in _data_files(target) if path not in used])
+    return metadata
+
+
+def discard(target: SavepointTarget) -> None:
+    """Remove what a failed attempt has written, best effort."""
+    try:
+        _delete(target, _data_files(target))
+    except HeadraceError as error:
+        _LOG.warning("files are left behind; location=%s error=%s", target.location, error)
+
+
+def _slot(slot: SlotIndex, keyed: list[KeyedStateHandle]) -> SlotSnapshot:
+    size = sum(file.size_bytes for handle in keyed for file in handle.files)
+    return SlotSnapshot(
+        slot=slot,
+        keyed=keyed,
+        operator=[],
+        committables=[],
+        state_size_bytes=size,
+        uploaded_bytes=size,
+        sync_ms=0.0,
+        async_ms=0.0,
+    )
+
+
+def _data_files(target: SavepointTarget) -> list[str]:
+    return [info.path for info in target.open().list(f"{data_dir(target.attempt)}/")]
+
+
+def _delete(target: SavepointTarget, paths: list[str]) -> None:
+    if paths:
+        target.open().delete(paths)
+
+
+def _taken(target: SavepointTarget) -> InvalidConfigError:
+    msg = f"there is a savepoint already, choose another path; path={target.location}"
+    return InvalidConfigError(msg)
