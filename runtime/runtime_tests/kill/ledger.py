@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import socket
 import time
@@ -16,14 +17,18 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.api.driver import DriverConfig
+from headrace.common import Types
 from headrace.connectors.kafka.reader import read_committed
+from headrace.keygroups import key_group_of_hash
 from headrace.testing.driver_process import DriverProcess, kill_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM = Path(__file__).with_name("count_program.py")
 PARTITIONS = 3
+MAX_PARALLELISM = 128
+KEYS = tuple(f"merchant-{number}" for number in range(500))
 
 
 @dataclass(slots=True)
@@ -81,10 +86,12 @@ def running_ledger(
     master: str | None = None,
     failpoints: str = "",
     options: Mapping[str, str] | None = None,
+    keys: Sequence[str] = KEYS,
 ) -> Iterator[Ledger]:
     """Start a job over ``records`` random records; kills whatever is left of it at the end."""
-    input_topic, output_topic = f"in-{uuid.uuid4().hex}", f"out-{uuid.uuid4().hex}"
-    expected = fill_input(servers, (input_topic, output_topic), records, seed)
+    topics = f"in-{uuid.uuid4().hex}", f"out-{uuid.uuid4().hex}"
+    expected = fill_input(servers, topics, records, seed, keys)
+    input_topic, output_topic = topics
     config = DriverConfig(
         job_id=uuid.uuid4().hex,
         job_name="ledger",
@@ -92,7 +99,7 @@ def running_ledger(
         program=str(PROGRAM),
         args=[servers, input_topic, output_topic],
         parallelism=parallelism,
-        max_parallelism=128,
+        max_parallelism=MAX_PARALLELISM,
         config={
             "rest.port": str(free_port()),
             "execution.checkpointing.interval": "1 s",
@@ -117,7 +124,21 @@ def running_ledger(
             kill_process(pid)
 
 
-def fill_input(servers: str, topics: tuple[str, str], records: int, seed: int) -> Counter[str]:
+def one_key_a_group() -> tuple[str, ...]:
+    """Return keys of which each belongs to another key group, in the order of the groups."""
+    hash64 = Types.STRING().key_serializer().hash64
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        key = f"merchant-{number}"
+        found.setdefault(int(key_group_of_hash(hash64(key), MAX_PARALLELISM)), key)
+        if len(found) == MAX_PARALLELISM:
+            return tuple(found[group] for group in range(MAX_PARALLELISM))
+    raise AssertionError
+
+
+def fill_input(
+    servers: str, topics: tuple[str, str], records: int, seed: int, keys: Sequence[str]
+) -> Counter[str]:
     """Make the topics, write the input, and return how often each key was written."""
     admin = AdminClient({"bootstrap.servers": servers})
     for name in topics:
@@ -126,7 +147,7 @@ def fill_input(servers: str, topics: tuple[str, str], records: int, seed: int) -
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20})
     expected: Counter[str] = Counter()
     for _ in range(records):
-        key = f"merchant-{chooser.randrange(500)}"
+        key = chooser.choice(keys)
         expected[key] += 1
         producer.produce(topics[0], value=key.encode(), partition=chooser.randrange(PARTITIONS))
         producer.poll(0)

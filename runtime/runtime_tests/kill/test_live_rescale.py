@@ -6,13 +6,15 @@ import json
 import time
 import urllib.error
 import urllib.request
+from itertools import pairwise
 
 import pytest
 
 from headrace.cli.cache import cache_dir
+from headrace.keygroups import slot_of_key_group
 from headrace.testing.driver_process import TOKEN, kill_process
 from headrace.testing.kafka_broker import KafkaBroker, resolve_broker_class_path
-from runtime_tests.kill.ledger import running_ledger
+from runtime_tests.kill.ledger import MAX_PARALLELISM, one_key_a_group, running_ledger
 
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(900)]
 
@@ -63,20 +65,38 @@ def wait_phase(driver, phases, timeout_s=180):
     raise AssertionError(f"{report}\n{driver.log_tail(200)}")
 
 
+def moved(old, new):
+    """Return how many key groups change their slot."""
+    return sum(
+        slot_of_key_group(group, old, MAX_PARALLELISM)
+        != slot_of_key_group(group, new, MAX_PARALLELISM)
+        for group in range(MAX_PARALLELISM)
+    )
+
+
 def test_a_job_is_rescaled_under_load_and_stays_exact(tmp_path, servers):
-    with running_ledger(tmp_path, servers, records=45_000, seed=11) as ledger:
+    """2 -> 4 -> 8 -> 3 and, on the way on, 1 -> 2 -> 3 -> 2 -> 1; a key in every key group."""
+    walk = (4, 8, 3, 1, 2, 3, 2, 1)
+    keys = one_key_a_group()
+    slow = {"headrace.epoch.max-rows": "500"}
+    with running_ledger(
+        tmp_path, servers, records=70_000, seed=11, keys=keys, options=slow
+    ) as ledger:
+        assert set(keys) == ledger.expected.keys(), "every key group has records"
         driver = ledger.driver
         reports = []
-        for parallelism in (4, 3, 1, 2):
+        for parallelism in walk:
             order(driver, parallelism)
             report = wait_phase(driver, ENDED)
             assert report["phase"] == "COMPLETED", report
             status = driver.status()
             assert (status.parallelism, status.slots_registered) == (parallelism, parallelism)
             reports.append(report)
-        assert [r["keyGroupsMoved"] for r in reports] == [96, 65, 85, 64]
+        assert [r["keyGroupsMoved"] for r in reports] == [
+            moved(old, new) for old, new in pairwise((2, *walk))
+        ]
         assert all(r["pauseMs"] > 0 and r["bytesMoved"] > 0 for r in reports), reports
-        assert len(driver.slots()) == 2, "slots of old layouts are left over"
+        assert len(driver.slots()) == walk[-1], "slots of old layouts are left over"
         ledger.supervise_until_complete(240)
         assert (driver.starts, driver.status().restarts) == (1, 0)
         ledger.assert_exact()

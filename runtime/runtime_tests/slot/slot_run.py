@@ -30,6 +30,8 @@ from headrace.slot.settings import SlotSettings
 from headrace.slot.snapshots import SlotSnapshots, upload
 
 JOB = JobId("0" * 32)
+EPOCH_MS = 1000
+"""Processing time from one epoch to the next, also over a restart."""
 _runs = itertools.count()
 
 
@@ -64,7 +66,7 @@ class SlotRun:
         self._random = random.Random(seed)
         self.generation = Generation(next(_runs) + 1)
         self._restored = restore
-        self._epoch = 0
+        self._epoch = restore.created_ms // EPOCH_MS if restore else 0
         self._checkpoints = restore.checkpoint_id if restore else 0
         self.output = []
         self._settings = SlotSettings(
@@ -143,7 +145,7 @@ class SlotRun:
             take = slot.begin(
                 Epoch(self._epoch),
                 level,
-                self._epoch * 1000,
+                self._epoch * EPOCH_MS,
                 lambda to, chunk: following[to].append(chunk),
             )
             self._random.shuffle(arriving)
@@ -195,7 +197,7 @@ class SlotRun:
             checkpoint_id=checkpoint_id,
             generation=self.generation,
             parent=None,
-            created_ms=0,
+            created_ms=self._epoch * EPOCH_MS,
             parallelism=len(self.slots),
             max_parallelism=128,
             source=None,
