@@ -13,12 +13,10 @@ from headrace.connectors.jdbc.session import DatabaseSession
 from headrace.errors import InvalidConfigError, SourceUnavailableError
 
 PROBE_ATTEMPTS: Final = 3
-_PAUSE_S: Final = 1.0
+PAUSE_S: Final = 1.0
 
 
-def open_or_explain(
-    open_session: Callable[[], DatabaseSession], where: str, pause_s: float = _PAUSE_S
-) -> DatabaseSession:
+def open_or_explain(open_session: Callable[[], DatabaseSession], where: str) -> DatabaseSession:
     """Connect, and tell what must be corrected from what may pass.
 
     libpq keeps no SQLSTATE of a refused connection, only text. What it does keep is whether the
@@ -37,7 +35,7 @@ def open_or_explain(
             if attempt == PROBE_ATTEMPTS:
                 raise _explained(error, where) from error
         attempt += 1
-        time.sleep(pause_s)  # noqa: TID251
+        time.sleep(PAUSE_S)  # noqa: TID251 - in the driver, before there is a job
 
 
 def _explained(

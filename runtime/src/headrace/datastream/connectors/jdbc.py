@@ -1,7 +1,7 @@
 """``JdbcSink``, as ``pyflink.datastream.connectors.jdbc``; rows go to PostgreSQL.
 
 What differs from Flink: the exactly-once sink keeps a ledger in the database instead of XA
-transactions (docs/adr/0019), so nothing has to be resumed or times out; `JdbcSink.upsert_sink`
+transactions (docs/adr/0021), so nothing has to be resumed or times out; `JdbcSink.upsert_sink`
 writes its own statement. Needs the extra ``jdbc`` (psycopg); the driver's name is only checked.
 """
 
