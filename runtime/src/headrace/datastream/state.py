@@ -116,24 +116,12 @@ class ListState(MergingState[T, "Iterable[T]"]):
         return iter(self.get())
 
 
-class MapState(State, Generic[K, V]):
-    """Entries by key, each read and written for itself; they iterate in the order of their keys."""
+class _Readable(State, Generic[K, V]):
+    """Entries by key, as far as they are read."""
 
     @abc.abstractmethod
     def get(self, key: K) -> V | None:
         """Return the value of ``key``, None when there is no such entry."""
-
-    @abc.abstractmethod
-    def put(self, key: K, value: V) -> None:
-        """Set the value of ``key``."""
-
-    @abc.abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set all entries of a dict."""
-
-    @abc.abstractmethod
-    def remove(self, key: K) -> None:
-        """Remove the entry of ``key`` if there is one."""
 
     @abc.abstractmethod
     def contains(self, key: K) -> bool:
@@ -158,12 +146,6 @@ class MapState(State, Generic[K, V]):
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
 
-    def __setitem__(self, key: K, value: V) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        self.remove(key)
-
     def __contains__(self, key: K) -> bool:
         return self.contains(key)
 
@@ -171,45 +153,8 @@ class MapState(State, Generic[K, V]):
         return self.keys()
 
 
-class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """A map that is the same in every slot, as the side that may not change it sees it (B19)."""
-
-    @abc.abstractmethod
-    def get(self, key: K) -> V | None:
-        """Return the value of ``key``, None when there is none."""
-
-    @abc.abstractmethod
-    def contains(self, key: K) -> bool:
-        """Return whether there is an entry for ``key``."""
-
-    @abc.abstractmethod
-    def items(self) -> Iterator[tuple[K, V]]:
-        """Iterate over the entries, in the order in which they were first put."""
-
-    @abc.abstractmethod
-    def keys(self) -> Iterator[K]:
-        """Iterate over the keys."""
-
-    @abc.abstractmethod
-    def values(self) -> Iterator[V]:
-        """Iterate over the values."""
-
-    @abc.abstractmethod
-    def is_empty(self) -> bool:
-        """Return whether there are no entries."""
-
-    def __getitem__(self, key: K) -> V | None:
-        return self.get(key)
-
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
-
-    def __iter__(self) -> Iterator[K]:
-        return self.keys()
-
-
-class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """The same map for the broadcast side."""
+class _Writable(_Readable[K, V]):
+    """Entries by key, read and written."""
 
     @abc.abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -217,7 +162,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abc.abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set many entries."""
+        """Set all entries of a dict."""
 
     @abc.abstractmethod
     def remove(self, key: K) -> None:
@@ -228,6 +173,21 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     def __delitem__(self, key: K) -> None:
         self.remove(key)
+
+
+class MapState(_Writable[K, V]):
+    """Entries by key, each read and written for itself; they iterate in the order of their keys."""
+
+
+class ReadOnlyBroadcastState(_Readable[K, V]):
+    """A map that is the same in every slot, as the side that may not change it sees it (B19).
+
+    Entries iterate in the order in which they were first put.
+    """
+
+
+class BroadcastState(_Writable[K, V]):
+    """The same map for the broadcast side."""
 
 
 class StateDescriptor:

@@ -67,57 +67,35 @@ class OperatorListState(Generic[T]):
         return self.get()
 
 
-class BroadcastMap(Generic[K, V]):
-    """Entries of one broadcast state in one slot, with the methods of ``BroadcastState``."""
+class _Entries(Generic[K, V]):
+    """Entries of one broadcast state in one slot, to be read."""
 
-    def __init__(self, entries: Iterable[tuple[K, V]]) -> None:
-        self._entries = dict(entries)
+    def __init__(self, entries: dict[K, V]) -> None:
+        self.entries = entries
 
     def get(self, key: K) -> V | None:
         """Return the value of ``key``, None when there is none."""
-        return self._entries.get(key)
+        return self.entries.get(key)
 
     def contains(self, key: K) -> bool:
         """Return whether there is an entry for ``key``."""
-        return key in self._entries
+        return key in self.entries
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Iterate over the entries; the state may be changed meanwhile."""
-        return iter(list(self._entries.items()))
+        return iter(list(self.entries.items()))
 
     def keys(self) -> Iterator[K]:
         """Iterate over the keys."""
-        return iter(list(self._entries))
+        return iter(list(self.entries))
 
     def values(self) -> Iterator[V]:
         """Iterate over the values."""
-        return iter(list(self._entries.values()))
+        return iter(list(self.entries.values()))
 
     def is_empty(self) -> bool:
         """Return whether there are no entries."""
-        return not self._entries
-
-    def put(self, key: K, value: V) -> None:
-        """Set the value of ``key``."""
-        self._entries[key] = value
-
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set many entries."""
-        self._entries.update(dict_value)
-
-    def remove(self, key: K) -> None:
-        """Remove the entry of ``key`` if there is one."""
-        self._entries.pop(key, None)
-
-    def clear(self) -> None:
-        """Remove all entries."""
-        self._entries = {}
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        self.remove(key)
+        return not self.entries
 
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
@@ -129,23 +107,44 @@ class BroadcastMap(Generic[K, V]):
         return self.keys()
 
 
-class ReadOnlyBroadcastMap(Generic[K, V]):
-    """What the other side of a broadcast function sees: only the broadcast side may write (B19)."""
+class BroadcastMap(_Entries[K, V]):
+    """What the broadcast side has: the methods of the API's ``BroadcastState``."""
 
-    def __init__(self, name: str, entries: BroadcastMap[K, V]) -> None:
+    def put(self, key: K, value: V) -> None:
+        """Set the value of ``key``."""
+        self.entries[key] = value
+
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        """Set many entries."""
+        self.entries.update(dict_value)
+
+    def remove(self, key: K) -> None:
+        """Remove the entry of ``key`` if there is one."""
+        self.entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self.entries.clear()
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
+
+
+class ReadOnlyBroadcastMap(_Entries[K, V]):
+    """The same entries for the other side: only the broadcast side may write (B19)."""
+
+    def __init__(self, name: str, writable: BroadcastMap[K, V]) -> None:
+        super().__init__(writable.entries)
         self._name = name
-        self.get = entries.get
-        self.contains = entries.contains
-        self.items = entries.items
-        self.keys = entries.keys
-        self.values = entries.values
-        self.is_empty = entries.is_empty
 
     def put(self, _key: K, _value: V) -> None:
         """Refuse: slots would no longer hold the same."""
         self._refuse()
 
-    def put_all(self, _entries: object) -> None:
+    def put_all(self, _dict_value: object) -> None:
         """Refuse."""
         self._refuse()
 
@@ -169,15 +168,6 @@ class ReadOnlyBroadcastMap(Generic[K, V]):
             f"state={self._name!r}"
         )
         raise InvalidProgramError(msg)
-
-    def __getitem__(self, key: K) -> V | None:
-        return self.get(key)
-
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
-
-    def __iter__(self) -> Iterator[K]:
-        return self.keys()
 
 
 class _ElementFormat:
@@ -300,7 +290,7 @@ class OperatorStateStore:
         self._check_free(declared.name)
         entry = _EntryFormat(declared.key, declared.value)
         decoded = self._decoded(declared.name, BROADCAST, entry)
-        state = BroadcastMap(cast("list[tuple[object, object]]", decoded))
+        state = BroadcastMap(dict(cast("list[tuple[object, object]]", decoded)))
         self._maps[declared.name] = (entry, state)
         return state
 
