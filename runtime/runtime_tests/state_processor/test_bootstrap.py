@@ -2,8 +2,10 @@
 
 import dataclasses
 import itertools
+import shutil
 from collections.abc import Iterable
 from decimal import Decimal
+from types import SimpleNamespace
 
 import msgspec
 import pyarrow as pa
@@ -26,7 +28,7 @@ from headrace.datastream.state import (
     ValueStateDescriptor,
 )
 from headrace.datastream.time_domain import TimeDomain
-from headrace.errors import InvalidConfigError, InvalidProgramError
+from headrace.errors import IncompatibleStateError, InvalidConfigError, InvalidProgramError
 from headrace.ids import OperatorUid, SlotIndex
 from headrace.keygroups import key_group_range_of_slot
 from headrace.serialization.row import Row, row_class
@@ -37,6 +39,7 @@ from headrace.state_processor.bootstrap import (
     write_slot,
 )
 from headrace.state_processor.declared import converter
+from headrace.state_processor.existing import copy_files, read_existing, without_operator
 from headrace.state_processor.functions import (
     FillColumns,
     KeyedStateBootstrapFunction,
@@ -45,11 +48,17 @@ from headrace.state_processor.functions import (
 )
 from headrace.state_processor.publication import check_free, discard, publish
 from headrace.state_processor.reading import StateFiles, read_stored_state
-from headrace.state_processor.spark.writer import _key_group_adder, _slot_writer
+from headrace.state_processor.spark.writer import (
+    SavepointWriter,
+    _key_group_adder,
+    _slot_writer,
+)
 from headrace.state_processor.text import EntryTexts
 from runtime_tests.datastream.test_state_descriptors import Count
 from runtime_tests.slot.test_runtime_context import context_of
 from runtime_tests.state.bench_of_state import MAX_PARALLELISM, StateBench
+
+from .stored_job import store_checkpoint
 
 UID = OperatorUid("accounts")
 LONG, STRING = Types.LONG(), Types.STRING()
@@ -347,3 +356,71 @@ def test_tasks_bring_every_row_to_the_slot_of_its_key(tmp_path):
     assert entries(target.location, "balance", "key", "value") == sorted(
         (key, number) for number, key in enumerate(KEYS)
     )
+
+
+def test_another_savepoint_is_taken_over_but_for_what_is_written_anew(tmp_path):
+    rows = table("key value", *((key, number) for number, key in enumerate(KEYS)))
+    columns = [StateColumns(VALUE)]
+    old = write(tmp_path, operator(columns), rows)
+    target = SavepointTarget(f"{tmp_path.as_uri()}/both", 3, MAX_PARALLELISM, "hashmap")
+    added = dataclasses.replace(operator(columns), uid=OperatorUid("added"))
+    handles = [write_slot(target, added, SlotIndex(slot), (), SystemClock()) for slot in range(3)]
+    existing = copy_files(read_existing(old, {}), target)
+    publish(target, {added.uid: handles}, SystemClock(), existing)
+    shutil.rmtree(tmp_path / "savepoint")
+
+    stored = read_stored_state(target.location, {})
+    assert [one.uid for one in stored.operators] == [UID, "added"]
+    assert [one.backends for one in stored.operators] == [("rocksdb",), ("hashmap",)]
+    found = entries(target.location, "balance", "key", "value")
+    assert found == sorted((row["key"], row["value"]) for row in rows)
+
+
+def test_an_operator_can_be_left_out(tmp_path):
+    path = write(tmp_path, operator([StateColumns(VALUE)]), table("key value", ("a", 1)))
+    existing = read_existing(path, {})
+    left = without_operator(existing, UID)
+    assert (left.operators, [slot.keyed for slot in left.slots]) == ([], [[], [], []])
+    with pytest.raises(InvalidConfigError, match=r"operator='x' operators=\['accounts'\]"):
+        without_operator(existing, OperatorUid("x"))
+
+
+def test_a_checkpoint_cannot_be_taken_over(tmp_path):
+    with pytest.raises(IncompatibleStateError, match="kind=checkpoint"):
+        read_existing(store_checkpoint(tmp_path, "hashmap"), {})
+
+
+def frame_of(*columns):
+    """As much of a DataFrame as is looked at before anything runs."""
+    return SimpleNamespace(columns=list(columns))
+
+
+def new_writer(**changes) -> SavepointWriter:
+    return dataclasses.replace(SavepointWriter(None, MAX_PARALLELISM, 2, "rocksdb", {}), **changes)
+
+
+def add(writer: SavepointWriter, *columns: str, key_type=STRING) -> SavepointWriter:
+    fill = [StateColumns(VALUE)]
+    return writer.with_operator(UID, frame_of(*columns), key="key", key_type=key_type, fill=fill)
+
+
+def test_mistakes_are_found_before_anything_runs(tmp_path):
+    with pytest.raises(InvalidProgramError, match=r"missing=\['value'\] columns=\['key'\]"):
+        add(new_writer(), "key")
+    with pytest.raises(InvalidProgramError, match="written twice"):
+        add(add(new_writer(), "key", "value"), "key", "value")
+    with pytest.raises(InvalidProgramError):
+        add(new_writer(), "key", "value", key_type=Types.MAP(STRING, LONG))
+    with pytest.raises(InvalidProgramError, match="holds nothing"):
+        new_writer().write(str(tmp_path))
+    with pytest.raises(InvalidConfigError, match="no existing savepoint"):
+        new_writer().remove_operator(UID)
+
+
+def test_state_of_an_existing_savepoint_is_written_anew_only_after_its_removal(tmp_path):
+    path = write(tmp_path, operator([StateColumns(VALUE)]), [])
+    writer = SavepointWriter.from_existing_savepoint(None, path)
+    assert (writer.parallelism, writer.max_parallelism) == (3, MAX_PARALLELISM)
+    with pytest.raises(InvalidProgramError, match="remove it first"):
+        add(writer, "key", "value")
+    assert UID in add(writer.remove_operator(UID), "key", "value").operators

@@ -10,7 +10,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from headrace.checkpoint.inventory import check_files
+from headrace.checkpoint.protocol.cleanup import references_of
 from headrace.checkpoint.protocol.paths import METADATA_NAME
 from headrace.checkpoint.protocol.savepoints import SAVEPOINT, data_dir
 from headrace.checkpoint.protocol.types import (
@@ -45,14 +48,18 @@ def check_free(target: SavepointTarget) -> None:
 
 
 def publish(
-    target: SavepointTarget, handles: Mapping[OperatorUid, Sequence[KeyedStateHandle]], clock: Clock
+    target: SavepointTarget,
+    handles: Mapping[OperatorUid, Sequence[KeyedStateHandle]],
+    clock: Clock,
+    existing: CheckpointMetadata | None = None,
 ) -> CheckpointMetadata:
     """Make the savepoint exist.
 
     Args:
         target: the savepoint.
-        handles: of every operator, one for each slot.
+        handles: of every operator that was written, one for each slot.
         clock: time of completion.
+        existing: what it takes over from another savepoint, its files already copied.
 
     Returns:
         its metadata, with paths relative to its directory.
@@ -68,24 +75,15 @@ def publish(
         if slots != list(range(target.parallelism)):
             msg = f"not every slot was written once; operator={uid} {slots=}"
             raise InternalError(msg)
-    metadata = CheckpointMetadata(
-        format_version=FORMAT_VERSION,
-        kind=SAVEPOINT,
-        job_id=new_job_id(),
-        checkpoint_id=FIRST_CHECKPOINT,
-        generation=FIRST_GENERATION,
-        parent=None,
+    base = _empty(target) if existing is None else existing
+    records = [OperatorRecord(uid, uid, stateful=True, uid_is_generated=False) for uid in handles]
+    metadata = replace(
+        base,
         created_ms=clock.now_ms(),
-        parallelism=target.parallelism,
-        max_parallelism=target.max_parallelism,
-        source=None,
-        watermark_ms=None,
-        operators=[
-            OperatorRecord(uid, uid, stateful=True, uid_is_generated=False) for uid in handles
-        ],
+        operators=[*base.operators, *records],
         slots=[
-            _slot(SlotIndex(slot), [h for hs in handles.values() for h in hs if h.slot == slot])
-            for slot in range(target.parallelism)
+            _with_keyed(slot, [h for hs in handles.values() for h in hs if h.slot == slot.slot])
+            for slot in base.slots
         ],
     )
     store = target.open()
@@ -94,7 +92,7 @@ def publish(
         store.create(METADATA_NAME, encode_metadata(metadata))
     except ObjectExistsError as error:
         raise _taken(target) from error
-    used = {f.path for hs in handles.values() for h in hs for f in h.files}
+    used = {file.path for file in references_of(metadata)}
     _delete(target, [path for path in _data_files(target) if path not in used])
     return metadata
 
@@ -107,18 +105,33 @@ def discard(target: SavepointTarget) -> None:
         _LOG.warning("files are left behind; location=%s error=%s", target.location, error)
 
 
-def _slot(slot: SlotIndex, keyed: list[KeyedStateHandle]) -> SlotSnapshot:
-    size = sum(file.size_bytes for handle in keyed for file in handle.files)
-    return SlotSnapshot(
-        slot=slot,
-        keyed=keyed,
-        operator=[],
-        committables=[],
-        state_size_bytes=size,
-        uploaded_bytes=size,
-        sync_ms=0.0,
-        async_ms=0.0,
+def _empty(target: SavepointTarget) -> CheckpointMetadata:
+    """Return a savepoint without operators."""
+    return CheckpointMetadata(
+        format_version=FORMAT_VERSION,
+        kind=SAVEPOINT,
+        job_id=new_job_id(),
+        checkpoint_id=FIRST_CHECKPOINT,
+        generation=FIRST_GENERATION,
+        parent=None,
+        created_ms=0,
+        parallelism=target.parallelism,
+        max_parallelism=target.max_parallelism,
+        source=None,
+        watermark_ms=None,
+        operators=[],
+        slots=[
+            SlotSnapshot(SlotIndex(slot), [], [], [], 0, 0, 0.0, 0.0)
+            for slot in range(target.parallelism)
+        ],
     )
+
+
+def _with_keyed(slot: SlotSnapshot, keyed: list[KeyedStateHandle]) -> SlotSnapshot:
+    """Return a slot with further keyed state."""
+    handles = [*slot.keyed, *keyed]
+    size = sum(file.size_bytes for handle in handles for file in handle.files)
+    return replace(slot, keyed=handles, state_size_bytes=size, uploaded_bytes=size)
 
 
 def _data_files(target: SavepointTarget) -> list[str]:

@@ -21,7 +21,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from headrace.checkpoint.protocol.types import KeyedStateHandle
 from headrace.clock import SystemClock
-from headrace.errors import InvalidProgramError
+from headrace.errors import InvalidConfigError, InvalidProgramError
 from headrace.ids import OperatorUid, SlotIndex
 from headrace.keygroups import MAX_PARALLELISM_DEFAULT
 from headrace.serialization.row import row_class
@@ -32,6 +32,12 @@ from headrace.state_processor.bootstrap import (
     write_slot,
 )
 from headrace.state_processor.declared import converter
+from headrace.state_processor.existing import (
+    copy_files,
+    read_existing,
+    uids_of,
+    without_operator,
+)
 from headrace.state_processor.functions import FillColumns, KeyedStateBootstrapFunction
 from headrace.state_processor.publication import check_free, discard, publish
 from headrace.state_processor.reading import uri_of
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.checkpoint.protocol.types import CheckpointMetadata
     from headrace.common.typeinfo import TypeInformation
     from headrace.ids import KeyGroup
     from headrace.serialization.row import Row
@@ -107,7 +114,8 @@ class SavepointWriter:
         backend: ``rocksdb`` or ``hashmap``; the job may have the other one.
         options: of storage (``s3.*``) and backend (``state.backend.*``), by Flink's keys.
         scratch_dir: local directory of executors; None: the one for temporary files.
-        operators: what is in it, by uid.
+        operators: what is written, by uid.
+        existing: what it takes over from another savepoint.
     """
 
     spark: SparkSession
@@ -117,6 +125,7 @@ class SavepointWriter:
     options: Mapping[str, str]
     scratch_dir: Path | None = None
     operators: Mapping[OperatorUid, OperatorRows] = field(default_factory=dict)
+    existing: CheckpointMetadata | None = None
 
     @classmethod
     def new_savepoint(
@@ -135,6 +144,47 @@ class SavepointWriter:
         """
         slots = parallelism or min(spark.sparkContext.defaultParallelism, max_parallelism)
         return cls(spark, max_parallelism, slots, backend, options or {}, scratch_dir)
+
+    @classmethod
+    def from_existing_savepoint(
+        cls,
+        spark: SparkSession,
+        path: str,
+        *,
+        backend: str = "rocksdb",
+        options: Mapping[str, str] | None = None,
+        scratch_dir: Path | None = None,
+    ) -> SavepointWriter:
+        """Begin a savepoint with all that another one holds: state, source offsets, watermark.
+
+        Args:
+            spark: the session.
+            path: of a savepoint; a URI, or a path of this machine.
+            backend: writes the state of operators that are added.
+            options: see the attributes.
+            scratch_dir: see the attributes; of the driver too, for copies between two storages.
+
+        Raises:
+            NoRestorableStateError, CorruptStateError, IncompatibleStateError: there is no savepoint
+                that a job could go on from.
+        """
+        given = options or {}
+        existing = read_existing(path, {k: v for k, v in given.items() if k.startswith("s3.")})
+        slots, groups = existing.parallelism, existing.max_parallelism
+        return cls(spark, groups, slots, backend, given, scratch_dir, {}, existing)
+
+    def remove_operator(self, uid: str) -> SavepointWriter:
+        """Return the writer without the state of an operator of the existing savepoint.
+
+        Its state may then be written anew by `with_operator`, e.g. from a table that was read.
+
+        Raises:
+            InvalidConfigError: the existing savepoint has no such operator.
+        """
+        if self.existing is None:
+            msg = f"there is no existing savepoint to remove an operator from; operator={uid}"
+            raise InvalidConfigError(msg)
+        return dataclasses.replace(self, existing=without_operator(self.existing, OperatorUid(uid)))
 
     def with_operator(
         self,
@@ -163,6 +213,9 @@ class SavepointWriter:
         if uid in self.operators:
             msg = f"an operator is written twice, put its rows into one frame; operator={uid}"
             raise InvalidProgramError(msg)
+        if self.existing is not None and uid in uids_of(self.existing):
+            msg = f"the existing savepoint has this operator, remove it first; operator={uid}"
+            raise InvalidProgramError(msg)
         rows = OperatorRows(frame, key, key_type, fill, order_by)
         rows.function()
         key_type.key_serializer()
@@ -180,7 +233,7 @@ class SavepointWriter:
             Exception: of Spark, when a task failed; nothing is left then.
             StorageUnavailableError, StorageAccessError: storage failed.
         """
-        if not self.operators:
+        if not self.operators and self.existing is None:
             msg = f"a savepoint without operators holds nothing, add one; path={path}"
             raise InvalidProgramError(msg)
         target = SavepointTarget(
@@ -197,7 +250,8 @@ class SavepointWriter:
             handles = {
                 uid: self._write_operator(target, uid, rows) for uid, rows in self.operators.items()
             }
-            publish(target, handles, SystemClock())
+            existing = self.existing and copy_files(self.existing, target)
+            publish(target, handles, SystemClock(), existing)
         except BaseException:
             discard(target)
             raise
