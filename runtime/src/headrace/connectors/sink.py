@@ -53,6 +53,8 @@ class CommitOutcome(enum.Enum):
     """What a commit found and did; each one is success."""
 
     PUBLISHED = "published"
+    """Written now, or written again where that changes nothing."""
+
     ALREADY_PUBLISHED = "already-published"
     EMPTY = "empty"
 

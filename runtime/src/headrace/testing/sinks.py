@@ -21,6 +21,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -157,8 +158,7 @@ class TwoPhaseSinkContract:
             world.lose(crashed)
             for _ in range(2):
                 attempt = world.start(Place(restored=1, restored_parallelism=1), [item])
-                expected = [CommitOutcome.ALREADY_PUBLISHED]
-                expect_equal(expected, attempt.recovered, "outcome of the recovery")
+                _expect_settled(attempt)
                 expect_visible(world, range(5), "after the recovery")
             attempt.write([5])
             attempt.committer.commit(attempt.seal(2))
@@ -177,8 +177,7 @@ class TwoPhaseSinkContract:
             expect_equal(0, died, "processes that died before they had committed")
             expect_visible(world, range(5), "after the other process's commit")
             attempt = world.start(Place(restored=1, restored_parallelism=1), [item])
-            expected = [CommitOutcome.ALREADY_PUBLISHED]
-            expect_equal(expected, attempt.recovered, "outcome of the recovery")
+            _expect_settled(attempt)
             expect_visible(world, range(5), "after the recovery")
 
     def test_rows_are_visible_once_wherever_a_commit_is_killed(
@@ -209,11 +208,8 @@ class TwoPhaseSinkContract:
             sealed = zombie.seal(1)
             item = world.uploaded(sealed)
             successor = world.start(Place(restored=1, restored_parallelism=1), [item])
-            try:
-                outcome = zombie.committer.commit(sealed)
-            except HeadraceError:
-                outcome = CommitOutcome.ALREADY_PUBLISHED  # fenced: as good
-            expect_equal(CommitOutcome.ALREADY_PUBLISHED, outcome, "commit of the older generation")
+            with suppress(HeadraceError):  # fenced, or it found the rows there, or wrote the same
+                zombie.committer.commit(sealed)
             expect_visible(world, range(5), "after both have committed")
             successor.write([5])
             successor.committer.commit(successor.seal(2))
@@ -298,6 +294,13 @@ class TwoPhaseSinkContract:
             attempt.end()
             world.start(Place(restored=1, restored_parallelism=1), [world.uploaded(item)])
             expect_visible(world, [1], "after the recovery")
+
+
+def _expect_settled(attempt: Attempt) -> None:
+    """Sinks that overwrite, or whose target drops what it knows, cannot tell the two apart."""
+    settled = {CommitOutcome.PUBLISHED, CommitOutcome.ALREADY_PUBLISHED}
+    found = attempt.recovered
+    expect(len(found) == 1 and found[0] in settled, f"outcome of the recovery: found {found!r}")
 
 
 def _commit_elsewhere(
