@@ -28,14 +28,14 @@ JOB = "memory://test/job"
 TARGET = "memory://test/sp"
 
 
-def real_checkpoint(bucket: MemoryBucket, backend: str) -> CheckpointMetadata:
-    """Put a checkpoint of a real job into the bucket: two slots, every kind of state."""
-    store = bucket.open(JOB)
+def real_checkpoint(bucket: MemoryBucket, backend: str, job: str = JOB) -> CheckpointMetadata:
+    """Put checkpoint 2 of a real job into the bucket: two slots, every kind of state."""
+    store = bucket.open(job)
     root = GOLDEN / backend / "checkpoints"
     for path in root.rglob("*"):
         if path.is_file():
             store.put(path.relative_to(root).as_posix(), path.read_bytes())
-    return read_checkpoint_at(f"{JOB}/chk-2", bucket.open)
+    return read_checkpoint_at(f"{job}/chk-2", bucket.open)
 
 
 class Maker:

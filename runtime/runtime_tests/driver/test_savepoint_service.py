@@ -21,6 +21,7 @@ from headrace.ids import CheckpointId, OperatorUid, TriggerId
 from headrace.testing.asgi import call
 from headrace.testing.object_store import MemoryBucket, Outage
 from runtime_tests.checkpoint.builders import JOB_ID
+from runtime_tests.checkpoint.test_canonical_savepoint import real_checkpoint
 from runtime_tests.checkpoint.test_savepoint import put_checkpoint
 
 TRIGGER = TriggerId("b" * 32)
@@ -197,6 +198,29 @@ def test_the_format_of_the_request_wins_over_the_configured_one(
     (order,) = world.service.take_orders()
     assert (named or configured.value) == order.form.value
     world.service.close(finish_copies=True)
+
+
+def test_a_canonical_savepoint_is_made_and_reported_as_every_other(world: World) -> None:
+    real_checkpoint(world.bucket, "rocksdb", "s3://test/job")
+    world.post("/savepoints", triggerId=TRIGGER, formatType="CANONICAL")
+    world.serve(2)
+    operation = world.get(TRIGGER)[1]["operation"]
+    assert isinstance(operation, dict)
+    assert (None, 2) == (operation["failure-cause"], operation["checkpointId"])
+    made = read_checkpoint_at(str(operation["location"]), world.bucket.open)
+    assert {"canonical"} == {keyed.backend for slot in made.slots for keyed in slot.keyed}
+    assert sum(slot.state_size_bytes for slot in made.slots) == operation["sizeBytes"]
+
+
+def test_a_checkpoint_that_cannot_be_converted_fails_the_savepoint_alone(world: World) -> None:
+    """Its files are no database."""
+    world.post("/savepoints", triggerId=TRIGGER, formatType="CANONICAL")
+    world.serve()
+    operation = world.get(TRIGGER)[1]["operation"]
+    assert isinstance(operation, dict)
+    assert "CorruptState" == operation["failure-cause"]["class"]
+    assert [TRIGGER] == world.ended
+    assert set() == world.service.held.numbers()
 
 
 def test_another_job_and_an_unknown_trigger_are_not_found(world: World) -> None:
