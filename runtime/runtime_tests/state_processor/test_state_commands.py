@@ -14,7 +14,7 @@ from headrace.cli.state import show
 from headrace.errors import CorruptStateError, InvalidConfigError, NoRestorableStateError
 from headrace.serialization.types import INT, LONG, STRING, TupleType
 from headrace.state.rows import parse_window_namespace
-from runtime_tests.state.bench_of_state import ManualClock
+from runtime_tests.state.bench_of_state import ManualClock, StateBench
 from runtime_tests.state.every_kind import NAMES, WINDOW
 
 from .stored_job import UID, store_checkpoint
@@ -318,3 +318,20 @@ def test_on_a_terminal_entries_are_a_table(path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert f"{UID} count (value)" in shown
     assert [name for name in NAMES if f"│ {name} " in shown] == list(NAMES)
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
+def test_what_a_slot_has_on_its_disk_is_read_with_the_types_of_a_checkpoint(tmp_path, backend):
+    types = store_checkpoint(tmp_path, backend, fill=lambda bench: bench.put({"a": 1}))
+    bench = StateBench.open(backend, tmp_path)
+    bench.put({"a": 7, "b": 8})
+    frozen = bench.snapshot().directory
+    places = [frozen, bench.config.directory] if backend == "rocksdb" else [frozen]
+    for directory in places:
+        found = json_lines("local", directory, "--types", types, "--operator", UID)
+        assert by_text((line["key"], line["value"]) for line in found) == [("a", 7), ("b", 8)]
+    bench.backend.close()
+    with pytest.raises(InvalidConfigError, match="has no keyed state"):
+        invoke("local", frozen, "--types", types, "--operator", "source")
+    with pytest.raises(CorruptStateError):
+        invoke("local", tmp_path / "nothing", "--types", types, "--operator", UID)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.config.file import read_settings
+from headrace.state.rows import END_OF_ROWS
 from headrace.state_processor.columns import BATCH_ROWS
 from headrace.state_processor.compare import changes_of, pair_tables
-from headrace.state_processor.reading import StateFiles, read_stored_state
+from headrace.state_processor.reading import StateFiles, local_rows, read_stored_state
 from headrace.state_processor.text import EntryTexts, list_texts, parse_key, shown
 
 if TYPE_CHECKING:
@@ -141,6 +142,28 @@ def diff(  # noqa: PLR0913, PLR0917  options of a command
                 summary.append(_print_changes(pair, changes, limit, as_json))
     if not as_json:
         _table("summary", summary)
+
+
+@app.command("local")
+def show_local(  # noqa: PLR0913, PLR0917  options of a command
+    directory: Annotated[Path, typer.Argument(help="A slot's working directory, or its db.")],
+    types: Annotated[str, typer.Option("--types", help="A checkpoint of the job, for its types.")],
+    operator: Annotated[str, typer.Option("--operator", "-o", help="Uid of the operator.")],
+    state: StateName = None,
+    limit: Limit = LIMIT_DEFAULT,
+    conf: Conf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show entries of a database on this machine, as it was last flushed."""
+    stored = read_stored_state(types, _options(conf))
+    owner = stored.operator(operator)
+    tables = owner.tables if state is None else (stored.table(operator, state),)
+    with local_rows(directory, owner) as rows:
+        for table in tables:
+            texts = EntryTexts(table)
+            found = rows.rows(table.name).scan(b"", END_OF_ROWS)
+            entries = texts.columns.entries(found)
+            _print(table.uid, table.name, table.kind, _plain(texts, entries, limit), as_json)
 
 
 def _print_changes(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -26,9 +27,12 @@ from headrace.ids import KeyGroup
 from headrace.keygroups import KeyGroupRange, key_group_of_hash
 from headrace.serialization.registry import described_type
 from headrace.serialization.registry import key_serializer as build_key_serializer
+from headrace.state.contract import RestoreSource
+from headrace.state.directories import DB_DIRECTORY
+from headrace.state.hashmap.row_file import SUFFIX
 from headrace.state.rows import end_of_prefix, parse_timer_row, rows_of_range, state_row
 from headrace.state.schemas import TIMERS
-from headrace.state.stored import open_stored_rows
+from headrace.state.stored import HASHMAP, ROCKSDB, open_stored_rows
 from headrace.state_processor.catalog import catalog_of
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from headrace.checkpoint.storage import ObjectStore
     from headrace.state.entries import Row
     from headrace.state.stored import StoredRows
-    from headrace.state_processor.catalog import StateTable, StoredState
+    from headrace.state_processor.catalog import StateTable, StoredOperator, StoredState
 
 _NAMED_MAX: Final = 5
 """So many checkpoints are named when a path is none."""
@@ -222,6 +226,37 @@ class StateFiles(contextlib.AbstractContextManager["StateFiles", None]):
         return self._scratch
 
 
-def all_key_groups(max_parallelism: int) -> KeyGroupRange:
-    """Return every key group of a job."""
-    return KeyGroupRange(KeyGroup(0), KeyGroup(max_parallelism - 1))
+@contextlib.contextmanager
+def local_rows(directory: Path, operator: StoredOperator) -> Iterator[StoredRows]:
+    """Open what a slot keeps on a disk of this machine: a working directory or a frozen copy.
+
+    A database in use may be opened: it is read through hard links, as it was last flushed.
+
+    Args:
+        directory: with RocksDB's files, or ``db`` below it, or files of the in-memory backend.
+        operator: whose state that is; its types are a checkpoint's, the files have none.
+
+    Raises:
+        InvalidConfigError: the operator has no keyed state.
+        CorruptStateError: there is no such state in the directory.
+    """
+    if not operator.tables:
+        msg = f"the operator has no keyed state, so nothing of it is local; operator={operator.uid}"
+        raise InvalidConfigError(msg)
+    files = directory / DB_DIRECTORY if (directory / DB_DIRECTORY).is_dir() else directory
+    groups = KeyGroup(operator.tables[0].max_parallelism - 1)
+    source = RestoreSource(
+        directory=files,
+        key_group_range=KeyGroupRange(KeyGroup(0), groups),
+        key_serializer=operator.tables[0].key_serializer,
+        schemas=tuple(table.schema for table in operator.tables),
+        backend=HASHMAP if any(files.glob(f"*{SUFFIX}")) else ROCKSDB,
+    )
+    # Links lead nowhere but to the same file system.
+    parent = directory.parent if os.access(directory.parent, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="headrace-state-", dir=parent) as scratch:
+        rows = open_stored_rows(source, Path(scratch) / "reading")
+        try:
+            yield rows
+        finally:
+            rows.close()
