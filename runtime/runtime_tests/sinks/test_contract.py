@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from headrace.datastream.connectors.two_phase import (
@@ -10,7 +12,8 @@ from headrace.datastream.connectors.two_phase import (
     SpoolingWriter,
     TwoPhaseSink,
 )
-from headrace.testing.sinks import TwoPhaseSinkContract
+from headrace.errors import UserCodeError
+from headrace.testing.sinks import SinkWorld, TwoPhaseSinkContract
 
 SUITE = TwoPhaseSinkContract()
 
@@ -124,3 +127,46 @@ def test_a_sink_without_a_method_is_named(tmp_path):
 
     with pytest.raises(AssertionError, match="probe"):
         SUITE.test_it_says_that_it_is_exactly_once(Broken(None, tmp_path / "lines"), tmp_path)
+
+
+class MisnamedSink(AppendingSink):
+    """Says that its rows belong to another checkpoint."""
+
+    def create_writer(self, context):
+        class Writer(SpoolingWriter):
+            def prepare_commit(self, checkpoint_id):
+                return super().prepare_commit(checkpoint_id + 1)
+
+        return Writer(context, str.encode)
+
+
+class MiscountingSink(AppendingSink):
+    """Forgets to say how many rows there are."""
+
+    def create_writer(self, context):
+        class Writer(SpoolingWriter):
+            def prepare_commit(self, checkpoint_id):
+                return dataclasses.replace(super().prepare_commit(checkpoint_id), records=0)
+
+        return Writer(context, str.encode)
+
+
+@pytest.mark.parametrize(
+    ("sink", "message"), [(MisnamedSink, "identity"), (MiscountingSink, "records of the seal")]
+)
+def test_a_seal_that_tells_something_wrong_is_caught(sink, message, tmp_path):
+    with pytest.raises(AssertionError, match=message):
+        SUITE.test_rows_are_visible_once_committed_and_not_before(
+            Target(sink, tmp_path / "lines"), tmp_path
+        )
+
+
+def test_what_is_not_bytes_is_refused_at_once(tmp_path):
+    class TextSink(AppendingSink):
+        def create_writer(self, context):
+            return SpoolingWriter(context, str)
+
+    world = SinkWorld(Target(TextSink, tmp_path / "lines"), tmp_path)
+    with pytest.raises(UserCodeError, match="returned=str"):
+        world.start().write([1])
+    world.close()

@@ -65,6 +65,9 @@ class SpoolingWriter:
         """See `SinkWriter.write`."""
         try:
             record = self._encode(value)
+            if type(record) is not bytes:
+                msg = f"encode must return bytes; returned={type(record).__name__}"
+                raise TypeError(msg)  # noqa: TRY301 - reported like any other error of encode
         except HeadraceError:
             raise
         except Exception as error:

@@ -27,6 +27,7 @@ from headrace.connectors.sink import (
     SinkWriter,
     TwoPhaseCommittingSink,
 )
+from headrace.connectors.spools import spool_id_of
 from headrace.datastream.connectors.base import Sink
 from headrace.ids import CheckpointId, Generation, JobId, OperatorUid, SlotIndex, new_job_id
 
@@ -71,16 +72,30 @@ class Attempt:
     context: SinkContext
     value: Callable[[int], object]
     recovered: list[CommitOutcome] = field(default_factory=list)
+    written: int = 0
 
     def write(self, numbers: Iterable[int]) -> None:
         """Write values, an epoch of them."""
         for number in numbers:
             self.writer.write(self.value(number), None)
+            self.written += 1
         self.writer.flush_epoch()
 
     def seal(self, checkpoint: int) -> LocalCommittable:
-        """Reach the barrier of a checkpoint."""
+        """Reach the barrier of a checkpoint.
+
+        Raises:
+            AssertionError: the seal does not say whose it is, or how many records it holds.
+        """
         pending = self.writer.prepare_commit(CheckpointId(checkpoint))
+        context, written, self.written = self.context, self.written, 0
+        found = (pending.operator_uid, pending.spool_id, pending.checkpoint_id)
+        expected = (context.operator_uid, spool_id_of(context.slot), checkpoint)
+        if found != expected:
+            raise AssertionError(f"identity of the seal: expected {expected}, found {found}")
+        if pending.files and pending.records < written:
+            msg = f"records of the seal: expected {written}, found {pending.records}"
+            raise AssertionError(msg)
         return LocalCommittable(_committable(pending), tuple(f.path for f in pending.files))
 
     def end(self) -> None:
