@@ -1,4 +1,4 @@
-"""Which stored files count as uploaded already: only those that the backend works on itself (T5)."""
+"""Which stored files count as sent already: only those that the backend works on itself (T5)."""
 
 from __future__ import annotations
 
