@@ -6,6 +6,7 @@ On a terminal results are tables; elsewhere they are lines of tab-separated valu
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import sys
@@ -59,7 +60,7 @@ def list_states(path: StatePath, conf: Conf = None, as_json: AsJson = False) -> 
         "kind": metadata.kind,
         "job": metadata.job_id,
         "checkpoint": metadata.checkpoint_id,
-        "created_ms": metadata.created_ms,
+        "created": dt.datetime.fromtimestamp(metadata.created_ms / 1000, dt.UTC).isoformat(),
         "parallelism": metadata.parallelism,
         "max_parallelism": metadata.max_parallelism,
         "watermark_ms": metadata.watermark_ms,
