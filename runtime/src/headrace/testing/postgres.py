@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -31,6 +32,7 @@ DATABASE: Final = "postgres"
 _UNPRIVILEGED: Final = ("postgres", "nobody")
 _PROGRAMS: Final = ("initdb", "pg_isready", "postgres")
 _START_TIMEOUT_S: Final = 30.0
+_POLL_S: Final = 0.05
 _LOG_TAIL_CHARS: Final = 2000
 _SETTINGS: Final = {
     "unix_socket_directories": "",
@@ -76,6 +78,9 @@ class PostgresServer:
         self._bin = find_postgres()
         self._directory = Path(tempfile.mkdtemp(prefix="headrace-postgres-"))
         self._process: subprocess.Popen[bytes] | None = None
+        # The kernel's parent-death signal follows the thread that started a child, and tests
+        # restart servers from short-lived ones: one thread, alive until the end, starts them all.
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="postgres-spawner")
         self.port = _free_port()
         if os.geteuid() == 0:
             account = _unprivileged_account()
@@ -106,24 +111,20 @@ class PostgresServer:
         Raises:
             InternalError: it ended, or did not answer in time; holds the end of its log.
         """
+        if self._process is not None:
+            raise InternalError(f"PostgreSQL already runs; pid={self._process.pid}")
         log = self._directory / "server.log"
-        options = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
-        command = [str(self._bin / "postgres"), "-D", str(self._data), "-p", str(self.port)]
-        with log.open("ab") as output:
-            # The parent-death signal is lost with a change of user, so it is asked for after it.
-            self._process = subprocess.Popen(  # noqa: S603 - the command is built here
-                [*self._as_user, *DIES_WITH_PARENT, *command, *options],
-                cwd=self._directory,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
         deadline = time.monotonic() + _START_TIMEOUT_S
+        process = self._process = self._spawner.submit(self._spawn, log).result()
         while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-_LOG_TAIL_CHARS:]
                 self.kill()
                 raise InternalError(f"PostgreSQL does not start; log={tail}")
+            time.sleep(_POLL_S)  # noqa: TID251 - of a real process
+            if process.poll() is not None:
+                # Children of a killed server hold its memory for a moment, and it waits for none.
+                process = self._process = self._spawner.submit(self._spawn, log).result()
 
     def kill(self) -> None:
         """End the server with SIGKILL; its children notice and end too. The data stays."""
@@ -134,7 +135,11 @@ class PostgresServer:
         self._end(signal.SIGINT)
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise
         return self
 
     def __exit__(
@@ -144,11 +149,25 @@ class PostgresServer:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+        self._spawner.shutdown()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     @property
     def _data(self) -> Path:
         return self._directory / "data"
+
+    def _spawn(self, log: Path) -> subprocess.Popen[bytes]:
+        options = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+        command = [str(self._bin / "postgres"), "-D", str(self._data), "-p", str(self.port)]
+        with log.open("ab") as output:
+            # The parent-death signal is lost with a change of user, so it is asked for after it.
+            return subprocess.Popen(  # noqa: S603 - the command is built here
+                [*self._as_user, *DIES_WITH_PARENT, *command, *options],
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
 
     def _make_cluster(self) -> None:
         secret = self._directory / "password"
