@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from headrace.common import Row, Types
-from headrace.common.serialization import Encoder
 from headrace.datastream.connectors.file_system import FileSink
 from headrace.datastream.formats.json import JsonRowSerializationSchema
 from headrace.datastream.formats.parquet import ParquetBulkWriters
@@ -24,19 +23,6 @@ class FilesTarget:
 
     def parts(self):
         return sorted(self.directory.glob("part-*"))
-
-
-class LinesTarget(FilesTarget):
-    """Files with one number a line."""
-
-    def make_sink(self):
-        return FileSink.for_row_format(str(self.directory), Encoder.simple_string_encoder()).build()
-
-    def value(self, number):
-        return number
-
-    def visible(self):
-        return [int(line) for part in self.parts() for line in part.read_text().splitlines()]
 
 
 class JsonTarget(FilesTarget):

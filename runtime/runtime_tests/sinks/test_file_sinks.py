@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.testing.sinks import TwoPhaseSinkContract
-from runtime_tests.sinks.targets import JsonTarget, LinesTarget, ParquetTarget
-
-
-class TestLines(TwoPhaseSinkContract):
-    @pytest.fixture
-    def sink_under_test(self, tmp_path):
-        return LinesTarget(tmp_path / "out")
+from runtime_tests.sinks.targets import JsonTarget, ParquetTarget
 
 
 class TestJsonLines(TwoPhaseSinkContract):
