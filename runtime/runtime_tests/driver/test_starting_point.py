@@ -7,10 +7,17 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from headrace.checkpoint.contract import ClaimedGeneration
 from headrace.checkpoint.protocol.types import CheckpointMetadata
-from headrace.driver.restoring import position_to_continue, read_starting_point, restore_target
+from headrace.driver.restoring import (
+    position_to_continue,
+    read_starting_point,
+    restore_target,
+    starting_point,
+)
 from headrace.errors import IncompatibleStateError
 from headrace.graph.stream_graph import OperatorKind
+from headrace.ids import CheckpointId, Generation
 from headrace.slot.job import WATERMARK_UID
 from runtime_tests.checkpoint.builders import JOB_ID, checkpoint
 
@@ -48,6 +55,37 @@ def test_what_came_to_its_end_is_no_starting_point(kind: str) -> None:
     """E.g. a drained savepoint: its timers have fired, nothing can follow."""
     with pytest.raises(IncompatibleStateError, match=f"stop without drain next time; path={PATH}"):
         start_from(changed(kind=kind, finished=True))
+
+
+def claim(own: CheckpointMetadata | None, path: str | None) -> tuple[int | None, list[str]]:
+    """Return the number of what a generation restores, and the warnings."""
+    claimed = ClaimedGeneration(Generation(1), own, CheckpointId(9), parent=None)
+    store = SimpleNamespace(read_checkpoint=lambda _: changed(job_id=OTHER_JOB))
+    job = SimpleNamespace(
+        restore_path=path, job_id=JOB_ID, completed_checkpoint=None, checkpoints_uri="s3://bucket/x"
+    )
+    found, warnings = starting_point(store, claimed, job)  # type: ignore[arg-type]
+    return found.restore and found.restore.checkpoint_id, warnings
+
+
+def test_a_job_without_checkpoints_starts_from_the_path_or_empty() -> None:
+    number, warnings = claim(None, PATH)
+    assert (7, 1) == (number, len(warnings))
+    assert (None, []) == claim(None, None)
+
+
+def test_a_path_that_is_not_used_because_the_job_has_its_own_state_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO"):
+        assert (8, []) == claim(checkpoint(8), PATH)
+    assert (
+        f"own checkpoint, the path to start from is for its beginning checkpoint=8 path={PATH}"
+        in (caplog.text)
+    )
+    caplog.clear()
+    assert (8, []) == claim(checkpoint(8), None)
+    assert "" == caplog.text
 
 
 def graph(**kinds: OperatorKind) -> SimpleNamespace:

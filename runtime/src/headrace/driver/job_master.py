@@ -23,7 +23,7 @@ from headrace.driver.parts import JobParts
 from headrace.driver.progress import JobProgress
 from headrace.driver.rescaling import RescaleService
 from headrace.driver.restart import GiveUp, PastFailure
-from headrace.driver.restoring import check_continuity, read_starting_point
+from headrace.driver.restoring import starting_point
 from headrace.driver.savepoints import SavepointService, SavepointSettings
 from headrace.driver.slot_service import SlotService
 from headrace.engine.exchange import SlotExchange
@@ -221,16 +221,11 @@ class JobMaster:
 
     def _claim(self, parts: JobParts) -> ClaimedGeneration:
         parts.store = self._new_store()
-        claimed = parts.store.claim_generation()
+        claimed, warnings = starting_point(
+            parts.store, parts.store.claim_generation(), self._settings
+        )
+        self._warn(warnings)
         restore = claimed.restore
-        check_continuity(restore, self._settings)
-        if restore is None and self._settings.restore_path is not None:
-            restore, warnings = read_starting_point(
-                parts.store, self._settings.restore_path, self._settings.job_id
-            )
-            log.info("starting from given checkpoint path=%s", self._settings.restore_path)
-            self._warn(warnings)
-            claimed = claimed.starting_from(restore)
         log.info(
             "generation claimed generation=%s checkpoint=%s",
             claimed.generation,

@@ -74,6 +74,35 @@ def read_starting_point(
     return metadata, warnings
 
 
+def starting_point(
+    store: CheckpointStore, claimed: ClaimedGeneration, settings: JobSettings
+) -> tuple[ClaimedGeneration, list[str]]:
+    """Decide what a generation restores: the job's own state, else what it is told to start from.
+
+    Returns:
+        the claim with that, and warnings for the job's status.
+
+    Raises:
+        NoRestorableStateError: the state that must be there is not.
+        CorruptStateError, IncompatibleStateError: it cannot be read, or nothing can follow it.
+    """
+    own, path = claimed.restore, settings.restore_path
+    check_continuity(own, settings)
+    if path is None:
+        return claimed, []
+    if own is not None:
+        log.info(
+            "going on from the job's own checkpoint, the path to start from is for its beginning "
+            "checkpoint=%s path=%s",
+            own.checkpoint_id,
+            path,
+        )
+        return claimed, []
+    given, warnings = read_starting_point(store, path, settings.job_id)
+    log.info("starting from given checkpoint path=%s", path)
+    return claimed.starting_from(given), warnings
+
+
 def check_continuity(restore: CheckpointMetadata | None, settings: JobSettings) -> None:
     """Check that a job that has completed a checkpoint continues from it or a later one (OP14).
 
