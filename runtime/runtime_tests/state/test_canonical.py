@@ -19,6 +19,7 @@ from headrace.state.canonical import (
     canonical_name,
     write_canonical_file,
 )
+from headrace.state.hashmap.storage import HashmapRows
 from headrace.state.rows import state_row, timer_row
 from headrace.state.schemas import TIMERS, VALUE
 
@@ -237,6 +238,22 @@ def test_writing_is_given_up_when_the_caller_says_so(scratch) -> None:
 
     with pytest.raises(InvalidConfigError, match="enough"):
         write_canonical_file(scratch / "f", KEY_TYPE, COUNT, [(state_row(0, b"k"), b"v")], check)
+
+
+def test_state_that_does_not_fit_into_memory_is_refused_on_the_way(scratch, monkeypatch) -> None:
+    """Not when all of it is there: the system would have ended the process before."""
+    bench = StateBench.open("rocksdb", scratch)
+    rows = [(state_row(0, b"key-%06d" % number), b"x" * 50) for number in range(50_000)]
+    bench.values()
+    bench.backend._storage.rows("count").write(rows)
+    written = []
+    write = HashmapRows.write
+    monkeypatch.setattr(
+        HashmapRows, "write", lambda self, batch: written.append(len(batch)) or write(self, batch)
+    )
+    with pytest.raises(InvalidConfigError, match=r"outgrown .* operator=counter"):
+        StateBench.open("hashmap", scratch, sources=[bench.freeze()], memory_bytes=5_000_000)
+    assert sum(written) < len(rows)
 
 
 def test_another_key_type_is_refused_whatever_the_format(make_bench, scratch) -> None:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.errors import CorruptStateError, IncompatibleStateError, LocalStorageError
+from headrace.state.batches import row_batches
 from headrace.state.rows import (
     key_group_of,
     parse_state_row,
@@ -55,7 +56,7 @@ ROW_GROUP_BYTES: Final = 8 << 20
 """Keys and values of a row group: bounds the memory of writer and reader, about four times this."""
 
 ROW_GROUP_ROWS: Final = 100_000
-"""The same for rows without much in them: a Python object each takes more than its bytes."""
+"""See `headrace.state.batches`."""
 
 _STATE_COLUMNS: Final = pa.schema(
     [
@@ -150,7 +151,7 @@ def write_canonical_file(
                 write_statistics=["key_group"],
             ) as writer,
         ):
-            for group in _groups(rows):
+            for group in row_batches(rows, ROW_GROUP_BYTES, ROW_GROUP_ROWS):
                 check()
                 parts = _timer_parts(group) if timers else _state_parts(group)
                 writer.write_table(_table(parts, columns), row_group_size=len(group))
@@ -159,19 +160,6 @@ def write_canonical_file(
         msg = f"writing a canonical file failed: {error}; file={path}"
         raise LocalStorageError(msg) from error
     return count
-
-
-def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    group: list[Row] = []
-    size = 0
-    for row in rows:
-        group.append(row)
-        size += len(row[0]) + len(row[1])
-        if size >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def _state_parts(group: list[Row]) -> Iterator[tuple[object, ...]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.errors import IncompatibleStateError
+from headrace.state.batches import row_batches
 from headrace.state.rows import rows_of_range
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ def _copy(source: RestoreSource, storage: StateStorage, kept: KeyGroupRange, scr
     stored = open_stored_rows(source, scratch)
     try:
         for schema in source.schemas:
-            storage.rows(schema.name).write(stored.rows(schema.name).scan(*rows_of_range(kept)))
+            target = storage.rows(schema.name)
+            for batch in row_batches(stored.rows(schema.name).scan(*rows_of_range(kept))):
+                target.write(batch)
     finally:
         stored.close()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.state.backend import open_backend
+from headrace.state.batches import row_batches
 from headrace.state.hashmap.frozen_rows import FrozenRows
 from headrace.state.hashmap.storage import HashmapStorage
 from headrace.state.options import check_known, object_cache_bytes
@@ -68,4 +69,6 @@ def _read(source: RestoreSource, kept: KeyGroupRange, storage: HashmapStorage) -
     frozen = FrozenRows(source)
     bounds = rows_of_range(kept)
     for name in frozen.names:
-        storage.rows(name).write(frozen.rows(name).scan(*bounds))
+        rows = storage.rows(name)
+        for batch in row_batches(frozen.rows(name).scan(*bounds)):
+            rows.write(batch)
