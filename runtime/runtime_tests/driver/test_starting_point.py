@@ -95,6 +95,7 @@ def graph(**kinds: OperatorKind) -> SimpleNamespace:
         parallelism=2,
         max_parallelism=128,
         operators=lambda: operators,
+        parallelism_of=lambda _operator: 2,
         sources=lambda: sources,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from headrace.common.typeinfo import Types
@@ -244,10 +246,10 @@ def test_records_that_nobody_takes_are_dropped_but_the_operator_runs():
             "a keyed function needs a keyed stream, call key_by before it; operator='Count'",
         ),
         (
-            lambda b: b.sink(b.map(b.source(), parallelism=7, name="Slow")),
+            lambda b: b.sink(b.source(parallelism=7, name="Slow")),
             (
-                "operators with a parallelism of their own are not supported yet, use the job's; "
-                "operator='Slow' parallelism=7 job=2"
+                "sources are read by as many tasks as they have partitions, remove "
+                "set_parallelism; operator='Slow' parallelism=7 job=2"
             ),
         ),
         (
@@ -386,4 +388,53 @@ def test_operator_state_behind_a_broadcast_would_multiply():
     build = GraphBuilder()
     build.sink(build.map((build.source(), Broadcast()), keeps_operator_state=True, name="M"))
     with pytest.raises(InvalidProgramError, match=r"would multiply.*operator='M'"):
+        build.plan()
+
+
+def test_other_parallelism_is_an_exchange_also_when_it_is_the_jobs_today():
+    build = GraphBuilder()
+    keyed = build.keyed(build.source())
+    few = build.map(keyed, parallelism=2)
+    after = build.map(few, parallelism=2)
+    all_ = build.map(after)
+    build.sink(all_)
+    plan = build.plan(parallelism=2)
+    assert {keyed: 1, few: 2, after: 2, all_: 3} == {
+        i: level for i, level in level_of(plan).items() if i in {keyed, few, after, all_}
+    }
+    inputs = [plan.job_graph.levels[level].inputs[0] for level in (1, 2, 3)]
+    assert [None, 2, None] == [edge.parallelism for edge in inputs]
+    assert [REBALANCE, REBALANCE] == [edge.partitioning for edge in inputs[1:]]
+
+
+def test_one_stream_goes_apart_to_operators_of_different_parallelism():
+    build = GraphBuilder()
+    source, key = build.source(), by_key()
+    one = build.keyed(source, partitioning=key)
+    two = build.keyed(source, partitioning=key, parallelism=2)
+    build.sink(one, two)
+    assert [(None, ports(one)), (2, ports(two))] == [
+        (edge.parallelism, edge.targets)
+        for edge in build.plan(parallelism=4).job_graph.levels[1].inputs
+    ]
+
+
+def test_an_operator_with_fewer_slots_never_runs_in_more_than_the_job_has():
+    build = GraphBuilder()
+    few = build.keyed(build.source(), parallelism=3)
+    build.sink(few)
+    graph = build.plan(parallelism=4).job_graph
+    operator = next(o for o in graph.operators() if o.id == few)
+    assert [3, 2, 3] == [
+        dataclasses.replace(graph, parallelism=slots).parallelism_of(operator)
+        for slots in (4, 2, 8)
+    ]
+    assert [True, True, True, False] == [operator in graph.operators_in(slot) for slot in range(4)]
+
+
+@pytest.mark.parametrize("parallelism", [0, -1])
+def test_a_parallelism_below_one_is_refused(parallelism):
+    build = GraphBuilder()
+    build.sink(build.map(build.source(), parallelism=parallelism, name="M"))
+    with pytest.raises(InvalidProgramError, match=r"at least 1; operator='M'"):
         build.plan()

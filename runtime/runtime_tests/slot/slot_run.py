@@ -85,7 +85,10 @@ class SlotRun:
         plan = None
         if restore is not None:
             uids = [operator.uid for operator in self.graph.operators()]
-            target = RestoreTarget(parallelism, 128, uids, allow_non_restored_state)
+            own = {o.uid: self.graph.parallelism_of(o) for o in self.graph.operators()}
+            target = RestoreTarget(
+                parallelism, 128, uids, allow_non_restored_state, parallelism_by_uid=own
+            )
             plan = assign_restore(restore, target).slots
         self.slots = []
         try:
@@ -165,7 +168,10 @@ class SlotRun:
         for number, (source, values) in enumerate(tasks):
             partitioners = {
                 edge.tag: ObjectPartitioner(
-                    edge, len(self.slots), 128, lambda to, chunk: chunks[to].append(chunk)
+                    edge,
+                    self.graph.parallelism_of(edge),
+                    128,
+                    lambda to, chunk: chunks[to].append(chunk),
                 )
                 for edge in self.graph.levels[1].inputs
             }
@@ -203,7 +209,9 @@ class SlotRun:
             source=None,
             watermark_ms=None,
             operators=[
-                OperatorRecord(o.uid, o.name, stateful=True, uid_is_generated=o.uid_is_generated)
+                OperatorRecord(
+                    o.uid, o.name, True, o.uid_is_generated, self.graph.own_parallelism(o)
+                )
                 for o in self.graph.operators()
                 if o.kind is not OperatorKind.SOURCE
             ],

@@ -14,7 +14,7 @@ Called by the driver after `CheckpointStore.claim_generation`.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from headrace.checkpoint.protocol.types import OperatorStateHandle
@@ -24,7 +24,7 @@ from headrace.ids import SlotIndex
 from headrace.keygroups import key_group_range_of_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from headrace.checkpoint.protocol.types import (
         CheckpointMetadata,
@@ -48,6 +48,7 @@ class RestoreTarget:
         parallelism: number of slots, at most ``max_parallelism``.
         max_parallelism: number of key groups; must be the checkpoint's.
         operator_uids: every operator of the program.
+        parallelism_by_uid: operators that do not run in all slots -> in how many, the first ones.
         keyed_uids, sink_uids: those of them that own keyed state, and those that publish output;
             None: any may.
         allow_non_restored_state: drop state of operators that the program no longer has.
@@ -59,6 +60,11 @@ class RestoreTarget:
     allow_non_restored_state: bool = False
     keyed_uids: Collection[OperatorUid] | None = None
     sink_uids: Collection[OperatorUid] | None = None
+    parallelism_by_uid: Mapping[OperatorUid, int] = field(default_factory=dict)
+
+    def parallelism_of(self, uid: OperatorUid) -> int:
+        """Return in how many slots an operator runs."""
+        return self.parallelism_by_uid.get(uid, self.parallelism)
 
     @property
     def may_own(self) -> _Owners:
@@ -119,22 +125,19 @@ def assign_restore(metadata: CheckpointMetadata, target: RestoreTarget) -> Resto
     _check_cover(keyed, metadata)
     operator = _redistribute(
         [o for s in metadata.slots for o in s.operator if o.operator_uid in owners.operator],
-        old=metadata.parallelism,
-        new=target.parallelism,
+        metadata,
+        target,
     )
     committables = _assign_spools(
         [c for s in metadata.slots for c in s.committables if c.operator_uid in owners.output],
-        target.parallelism,
+        target,
     )
     slots = (SlotIndex(i) for i in range(target.parallelism))
     return RestorePlan(
         slots=tuple(
             SlotRestore(
                 slot=slot,
-                keyed=_overlapping(
-                    keyed,
-                    key_group_range_of_slot(slot, target.parallelism, target.max_parallelism),
-                ),
+                keyed=tuple(handle for handle in keyed if _is_overlapping(handle, slot, target)),
                 operator=tuple(operator[slot]),
                 committables=tuple(committables[slot]),
             )
@@ -188,10 +191,12 @@ def _described(uid: OperatorUid, record: OperatorRecord | None, *, changed: bool
     return f"{uid} ({', '.join(notes)})" if notes else uid
 
 
-def _overlapping(
-    keyed: Iterable[KeyedStateHandle], owned: KeyGroupRange
-) -> tuple[KeyedStateHandle, ...]:
-    return tuple(handle for handle in keyed if handle.key_group_range.intersection(owned))
+def _is_overlapping(handle: KeyedStateHandle, slot: SlotIndex, target: RestoreTarget) -> bool:
+    parallelism = target.parallelism_of(handle.operator_uid)
+    if slot >= parallelism:
+        return False
+    owned = key_group_range_of_slot(slot, parallelism, target.max_parallelism)
+    return bool(handle.key_group_range.intersection(owned))
 
 
 def _check_cover(keyed: Iterable[KeyedStateHandle], metadata: CheckpointMetadata) -> None:
@@ -211,13 +216,15 @@ def _check_cover(keyed: Iterable[KeyedStateHandle], metadata: CheckpointMetadata
 
 
 def _redistribute(
-    handles: Iterable[OperatorStateHandle], *, old: int, new: int
+    handles: Iterable[OperatorStateHandle], metadata: CheckpointMetadata, target: RestoreTarget
 ) -> dict[int, list[OperatorStateHandle]]:
+    former = {record.uid: record.parallelism for record in metadata.operators}
     by_state: dict[tuple[OperatorUid, str, str], list[OperatorStateHandle]] = defaultdict(list)
     for handle in sorted(handles, key=lambda h: h.slot):
         by_state[handle.operator_uid, handle.name, handle.mode].append(handle)
     assigned: dict[int, list[OperatorStateHandle]] = defaultdict(list)
     for (uid, name, mode), sources in by_state.items():
+        old, new = former.get(uid) or metadata.parallelism, target.parallelism_of(uid)
         for slot, items in _deal(sources, mode, old=old, new=new).items():
             assigned[slot].append(
                 OperatorStateHandle(uid, SlotIndex(slot), name, mode, items, sources[0].serializer)
@@ -244,9 +251,10 @@ def _deal(
 
 
 def _assign_spools(
-    committables: Iterable[SinkCommittable], parallelism: int
+    committables: Iterable[SinkCommittable], target: RestoreTarget
 ) -> dict[int, list[SinkCommittable]]:
     assigned: dict[int, list[SinkCommittable]] = defaultdict(list)
     for pending in sorted(committables, key=lambda c: (c.checkpoint_id, c.spool_id)):
+        parallelism = target.parallelism_of(pending.operator_uid)
         assigned[owner_of_spool(pending.spool_id, parallelism)].append(pending)
     return assigned

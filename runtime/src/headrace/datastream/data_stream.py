@@ -96,7 +96,10 @@ class DataStream:
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStream:
-        """Set the operator's parallelism; it must be the job's."""
+        """Let the operator run in so many slots, the first ones, instead of all.
+
+        It never runs in more than the job has, whatever a rescale makes of the job.
+        """
         self._node("set_parallelism").parallelism = parallelism
         return self
 

@@ -106,7 +106,9 @@ class CheckpointPublisher:
             source=position,
             watermark_ms=watermark_ms,
             operators=[
-                OperatorRecord(o.uid, o.name, o.kind.is_keyed, o.uid_is_generated)
+                OperatorRecord(
+                    o.uid, o.name, o.kind.is_keyed, o.uid_is_generated, graph.own_parallelism(o)
+                )
                 for o in graph.operators()
             ],
             slots=list(decision.slots),

@@ -131,8 +131,11 @@ class RescaleDuty:
         elif self._step is _Step.SWITCHING and self._layout is not None and self._base is not None:
             old = Layout(self._parts.slots.layout, self._parts.graph, self._parts.exchange)
             # Changes count only when every former owner has given his.
-            owners = old.graph.parallelism
-            changes = {uid: files for uid, files in self._changes.items() if len(files) == owners}
+            graph = old.graph
+            owners = {o.uid: graph.parallelism_of(o) for o in graph.operators()}
+            changes = {
+                uid: files for uid, files in self._changes.items() if len(files) == owners[uid]
+            }
             hand_over = HandOver(self._base, changes)
             return Switch(old, self._layout, checkpoint_id, hand_over, self._paused_s)
         return None

@@ -152,6 +152,7 @@ def restore_target(graph: JobGraph, settings: JobSettings) -> RestoreTarget:
         settings.allow_non_restored_state,
         keyed_uids={operator.uid for operator in operators if operator.kind.is_keyed},
         sink_uids={operator.uid for operator in operators if operator.kind is OperatorKind.SINK},
+        parallelism_by_uid={operator.uid: graph.parallelism_of(operator) for operator in operators},
     )
 
 

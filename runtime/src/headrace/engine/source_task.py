@@ -126,7 +126,9 @@ class _SourceProgram:
         self._scope = RecordScope()
         inputs = graph.levels[1].inputs
         self._partitioners: dict[EdgeTag, ObjectPartitioner] = {
-            edge.tag: ObjectPartitioner(edge, graph.parallelism, graph.max_parallelism, self._emit)
+            edge.tag: ObjectPartitioner(
+                edge, graph.parallelism_of(edge), graph.max_parallelism, self._emit
+            )
             for edge in inputs
         }
         exits = {tag: partitioner.add for tag, partitioner in self._partitioners.items()}
@@ -210,9 +212,11 @@ class _SourceProgram:
     def _split_columns(self, batch: pa.RecordBatch) -> None:
         graph = self._graph
         tag = int(self._operator.exits[0])
+        edge = next(e for e in graph.levels[1].inputs if int(e.tag) == tag)
+        parallelism = graph.parallelism_of(edge)
         groups = batch.column(KEY_GROUP_COLUMN).to_numpy(zero_copy_only=False)
-        slots = groups.astype(np.int64) * graph.parallelism // graph.max_parallelism
-        if graph.parallelism == 1:
+        slots = groups.astype(np.int64) * parallelism // graph.max_parallelism
+        if parallelism == 1:
             self._emit(0, encode_columns(tag, batch))
             return
         for slot in np.unique(slots).tolist():

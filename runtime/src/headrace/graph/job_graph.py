@@ -43,6 +43,7 @@ class JobOperator:
         chained: inputs of operators in the same level that get its output by function call.
         exits: tags of the edges of the next exchange that get its output.
         broadcast_states: see `StreamNode`.
+        parallelism: how many slots it runs in at most, the first ones; None for all.
     """
 
     id: int
@@ -57,6 +58,7 @@ class JobOperator:
     chained: tuple[InputPort, ...]
     exits: tuple[EdgeTag, ...]
     broadcast_states: tuple[BroadcastState, ...] = ()
+    parallelism: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class ExchangeEdge:
         targets: inputs of operators of this level that get the values, in topological order; empty
             when the level only relays.
         relay_to: tag in the next exchange, when operators of later levels get them too.
+        parallelism: of the targets, as theirs.
     """
 
     tag: EdgeTag
@@ -81,6 +84,7 @@ class ExchangeEdge:
     value_serializer: TypeSerializer[object]
     targets: tuple[InputPort, ...]
     relay_to: EdgeTag | None
+    parallelism: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,19 @@ class JobGraph:
     def operators(self) -> list[JobOperator]:
         """All operators, level by level."""
         return [operator for level in self.levels for operator in level.operators]
+
+    def parallelism_of(self, part: JobOperator | ExchangeEdge) -> int:
+        """Return in how many slots, the first ones, an operator runs or an edge ends."""
+        return min(part.parallelism or self.parallelism, self.parallelism)
+
+    def own_parallelism(self, operator: JobOperator) -> int:
+        """Return in how many slots an operator runs that does not run in all, 0 for others."""
+        parallelism = self.parallelism_of(operator)
+        return parallelism if parallelism < self.parallelism else 0
+
+    def operators_in(self, slot: int) -> list[JobOperator]:
+        """All operators of a slot; those of level 0 count as in all slots."""
+        return [operator for operator in self.operators() if slot < self.parallelism_of(operator)]
 
     def sources(self) -> list[JobOperator]:
         """The sources."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.errors import InvalidProgramError
 from headrace.graph.endpoints import FromDataFrame
 from headrace.graph.job_graph import ExchangeEdge, InputPort, JobGraph, JobLevel, JobOperator
-from headrace.graph.stream_graph import Forward
+from headrace.graph.stream_graph import Forward, Rebalance
 from headrace.graph.uids import assign_uids
 from headrace.graph.validation import check_program
 from headrace.graph.watermark_placement import place_watermarks
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.graph.stream_graph import Partitioning, StreamEdge, StreamGraph
     from headrace.graph.uids import AssignedUid
 
+REBALANCE: Final = Rebalance()
 EDGE_TAGS_MAX: Final = 255
 """A tag is one byte, and the last value is kept free (`headrace.ids.EdgeTag`)."""
 
@@ -126,7 +127,7 @@ def assign_levels(program: StreamGraph, order: list[int]) -> dict[int, int]:
     """Return the level of every operator."""
     levels: dict[int, int] = {}
     for node_id in order:
-        reached = [levels[e.source] + _exchanges(e) for e in program.incoming(node_id)]
+        reached = [levels[e.source] + _exchanges(program, e) for e in program.incoming(node_id)]
         level = max(reached, default=0)
         if program.nodes[node_id].needs_slot:
             level = max(level, 1)
@@ -134,8 +135,20 @@ def assign_levels(program: StreamGraph, order: list[int]) -> dict[int, int]:
     return levels
 
 
-def _exchanges(edge: StreamEdge) -> int:
-    return 0 if isinstance(edge.partitioning, Forward) else 1
+def _exchanges(program: StreamGraph, edge: StreamEdge) -> int:
+    return 0 if isinstance(_partitioning(program, edge), Forward) else 1
+
+
+def _partitioning(program: StreamGraph, edge: StreamEdge) -> Partitioning:
+    """Return how an edge is partitioned; as in Flink, other parallelism cannot be forward.
+
+    What counts is what the program says, not what it comes to at today's parallelism of the job:
+    a live rescale changes that, and not the plan.
+    """
+    same = program.nodes[edge.source].slots == program.nodes[edge.target].slots
+    if isinstance(edge.partitioning, Forward) and not same:
+        return REBALANCE
+    return edge.partitioning
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +174,7 @@ def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[in
     crossing = [e for e in program.edges if levels[e.target] > levels[e.source]]
     crossing.sort(key=lambda e: (place[e.target], place[e.source]))
     result = _Crossings({}, {})
-    for source, partitioning, targets in _bundled(crossing):
+    for source, partitioning, slots, targets in _bundled(program, crossing):
         first, last = levels[source] + 1, max(levels[port.operator] for port in targets)
         tags = [EdgeTag(len(result.inputs.get(level, ()))) for level in range(first, last + 1)]
         for hop, level in enumerate(range(first, last + 1)):
@@ -172,6 +185,7 @@ def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[in
                     value_serializer=program.nodes[source].output_serializer,
                     targets=tuple(port for port in targets if levels[port.operator] == level),
                     relay_to=None if level == last else tags[hop + 1],
+                    parallelism=slots,
                 )
             )
         result.exits.setdefault(source, []).append(tags[0])
@@ -185,20 +199,23 @@ def _plan_crossings(program: StreamGraph, levels: dict[int, int], order: list[in
     return result
 
 
-def _bundled(edges: list[StreamEdge]) -> list[tuple[int, Partitioning, list[InputPort]]]:
-    """Return (source, partitioning, targets) for edges that carry the same rows to the same slots.
+def _bundled(
+    program: StreamGraph, edges: list[StreamEdge]
+) -> list[tuple[int, Partitioning, int | None, list[InputPort]]]:
+    """Return (source, partitioning, parallelism, targets) for edges with the same rows and slots.
 
     ``key_by`` called twice is two partitionings unless selector and type are the very same objects.
     """
-    bundles: list[tuple[int, Partitioning, list[InputPort]]] = []
+    bundles: list[tuple[int, Partitioning, int | None, list[InputPort]]] = []
     for edge in edges:
         port = InputPort(edge.target, edge.input)
-        for source, partitioning, targets in bundles:
-            if source == edge.source and partitioning == edge.partitioning:
+        wanted = (edge.source, _partitioning(program, edge), program.nodes[edge.target].slots)
+        for source, partitioning, slots, targets in bundles:
+            if (source, partitioning, slots) == wanted:
                 targets.append(port)
                 break
         else:
-            bundles.append((edge.source, edge.partitioning, [port]))
+            bundles.append((*wanted, [port]))
     return bundles
 
 
@@ -228,4 +245,5 @@ def _operator(
         ),
         exits=tuple(crossings.exits.get(node_id, ())),
         broadcast_states=node.broadcast_states,
+        parallelism=node.slots,
     )

@@ -159,7 +159,7 @@ class StreamNode:
         name: shown to people.
         uid: the user's ``uid``, None when not set.
         function: the user's function object (a source or sink description for those kinds).
-        parallelism: None = the job's.
+        parallelism: None = the job's, and whatever that becomes.
         max_parallelism: None = the job's.
         output_serializer: type of what it emits.
         watermarks: strategy, for sources and for `OperatorKind.TIMESTAMPS`.
@@ -192,7 +192,18 @@ class StreamNode:
     @property
     def needs_slot(self) -> bool:
         """Whether the operator lives from epoch to epoch, which tasks of sources do not."""
-        return self.kind is OperatorKind.SINK or self.keeps_operator_state or self.kind.inputs > 1
+        return (
+            self.kind is OperatorKind.SINK
+            or self.keeps_operator_state
+            or self.kind.inputs > 1
+            or self.slots is not None
+        )
+
+    @property
+    def slots(self) -> int | None:
+        """How many slots it wants, None for all; what belongs to sources wants none."""
+        at_source = self.kind in {OperatorKind.SOURCE, OperatorKind.TIMESTAMPS}
+        return None if at_source else self.parallelism
 
 
 @dataclass(frozen=True, slots=True)

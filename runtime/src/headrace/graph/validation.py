@@ -58,10 +58,16 @@ def _check_place(program: StreamGraph, node: StreamNode) -> None:
 def _check_parallelism(node: StreamNode, parallelism: int, max_parallelism: int) -> None:
     # A collection is read by one task whatever the job's parallelism, as in Flink.
     single = isinstance(node.function, FromCollection) and node.parallelism == 1
-    if node.parallelism not in {None, parallelism} and not single:
+    is_source = node.kind is OperatorKind.SOURCE
+    if is_source and node.parallelism not in {None, parallelism} and not single:
         msg = (
-            "operators with a parallelism of their own are not supported yet, use the job's; "
+            "sources are read by as many tasks as they have partitions, remove set_parallelism; "
             f"operator={node.name!r} parallelism={node.parallelism} job={parallelism}"
+        )
+        raise InvalidProgramError(msg)
+    if node.parallelism is not None and node.parallelism < 1:
+        msg = (
+            f"parallelism must be at least 1; operator={node.name!r} parallelism={node.parallelism}"
         )
         raise InvalidProgramError(msg)
     if node.max_parallelism not in {None, max_parallelism}:

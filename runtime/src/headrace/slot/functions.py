@@ -67,6 +67,7 @@ class SlotFunctions:
             IncompatibleStateError: broadcast state of the checkpoint has another type.
         """
         self._order = order
+        self._graph = graph
         self._slot = slot
         self._settings = settings
         self._clock = clock
@@ -79,7 +80,7 @@ class SlotFunctions:
         }
         self.broadcasts = {
             operator.id: BroadcastStates(operator, self._stores[operator.id])
-            for operator in graph.operators()
+            for operator in graph.operators_in(slot)
             if operator.kind.takes_broadcast
         }
 
@@ -93,12 +94,13 @@ class SlotFunctions:
             HeadraceError: state was asked for that cannot be given.
         """
         for operator in operators:
-            if operator.kind is OperatorKind.SINK:
+            parallelism = self._graph.parallelism_of(operator)
+            if operator.kind is OperatorKind.SINK or self._slot >= parallelism:
                 continue
             context = SlotRuntimeContext(
                 operator=operator,
                 slot=self._slot,
-                parallelism=self._order.parallelism,
+                parallelism=parallelism,
                 max_parallelism=self._order.max_parallelism,
                 job_id=self._settings.job_id,
                 job_name=self._settings.job_name,

@@ -122,7 +122,6 @@ class SlotJob:
         self.uploader = SnapshotUploader(store, environment.pool, order.generation)
         place = KeyedPlace(
             slot=environment.slot,
-            parallelism=order.parallelism,
             max_parallelism=order.max_parallelism,
             directory=self._directory,
             settings=self.settings,
@@ -140,7 +139,7 @@ class SlotJob:
             self._functions = SlotFunctions(
                 order, self.graph, environment.slot, self.settings, environment.clock
             )
-            for operator in self.graph.operators():
+            for operator in self.graph.operators_in(environment.slot):
                 if operator.kind.is_keyed:
                     self._keyed[operator.id] = self._opener.open(operator)
             self._sinks = self._open_sinks()
@@ -174,7 +173,7 @@ class SlotJob:
     def _open_sinks(self) -> SlotSinks:
         order, environment = self._order, self._environment
         parts = []
-        for operator in self.graph.operators():
+        for operator in self.graph.operators_in(environment.slot):
             if operator.kind is not OperatorKind.SINK:
                 continue
             spool_dir = self._directory / f"spool-{operator.id}"
@@ -183,7 +182,7 @@ class SlotJob:
                 job_id=self.settings.job_id,
                 operator_uid=operator.uid,
                 slot=environment.slot,
-                parallelism=order.parallelism,
+                parallelism=self.graph.parallelism_of(operator),
                 generation=order.generation,
                 restored_checkpoint_id=order.checkpoint_id,
                 restored_parallelism=order.restored_parallelism,

@@ -47,12 +47,11 @@ class KeyedPlace:
 
     Attributes:
         directory: working files go below it.
-        parallelism, max_parallelism: of the job; they say which key groups are the slot's.
+        max_parallelism: of the job.
         memory: what all backends of the slot share.
     """
 
     slot: SlotIndex
-    parallelism: int
     max_parallelism: int
     directory: Path
     settings: SlotSettings
@@ -65,21 +64,20 @@ class KeyedPlace:
             msg = f"keyed operator without a key type; uid={operator.uid}"
             raise EpochAbortedError(msg)
         settings = self.settings
+        parallelism = graph.parallelism_of(operator)
         keyed_operators = sum(1 for one in graph.operators() if one.kind.is_keyed)
         name = working_directory(
             settings.job_id,
             type(operator.function).__name__,
             operator.uid,
             self.slot,
-            self.parallelism,
+            parallelism,
         )
         return BackendConfig(
             directory=self.directory / name,
             operator_uid=operator.uid,
             key_serializer=operator.key_serializer,
-            key_group_range=key_group_range_of_slot(
-                self.slot, self.parallelism, self.max_parallelism
-            ),
+            key_group_range=key_group_range_of_slot(self.slot, parallelism, self.max_parallelism),
             managed_memory_bytes=settings.managed_memory_bytes // keyed_operators,
             memory=self.memory,
             options=settings.state_options,

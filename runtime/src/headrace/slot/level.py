@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import InternalError, UserCodeError
 from headrace.graph.stream_graph import Broadcast
+from headrace.ids import SlotIndex
 from headrace.keygroups import key_group_range_of_slot
 from headrace.slot.chunk import (
     NO_TIMESTAMP,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.graph.job_graph import ExchangeEdge, InputPort, JobGraph, JobLevel
-    from headrace.ids import SlotIndex
+    from headrace.keygroups import KeyGroupRange
     from headrace.slot.broadcast import BroadcastStates
     from headrace.slot.operators import SinkTarget
     from headrace.state.contract import KeyedStateBackend
@@ -81,7 +82,8 @@ class SlotLevel:
         graph, level = parts.graph, parts.level
         self.level = level
         self._slot = int(parts.slot)
-        self._range = key_group_range_of_slot(parts.slot, graph.parallelism, graph.max_parallelism)
+        self._graph = graph
+        here = [o for o in level.operators if self._slot < graph.parallelism_of(o)]
         self.scope = RecordScope()
         self.counters = LevelCounters()
         self._emit: Callable[[int, bytes], None] = _refuse
@@ -89,16 +91,14 @@ class SlotLevel:
         self._partitioners = {
             edge.tag: ObjectPartitioner(
                 edge,
-                graph.parallelism,
+                graph.parallelism_of(edge),
                 graph.max_parallelism,
                 self._forward,
             )
             for edge in next_inputs
         }
         exits = {tag: partitioner.add for tag, partitioner in self._partitioners.items()}
-        self._chain = ChainBuilder(
-            level.operators, self.scope, exits, parts.sinks, parts.broadcasts
-        )
+        self._chain = ChainBuilder(here, self.scope, exits, parts.sinks, parts.broadcasts)
         self._keyed = {
             operator.id: KeyedOperator(
                 operator,
@@ -108,10 +108,11 @@ class SlotLevel:
                 parts.time_domains,
                 parts.broadcasts.get(operator.id),
             )
-            for operator in level.operators
+            for operator in here
             if operator.kind.is_keyed
         }
         self._inputs = {int(edge.tag): edge for edge in level.inputs}
+        self._ranges = {int(edge.tag): self._range(edge) for edge in level.inputs}
         self._columns = {int(edge.tag): ColumnDecoder(edge) for edge in level.inputs}
         self._holds = any(
             isinstance(edge.partitioning, Broadcast) and edge.targets for edge in level.inputs
@@ -123,6 +124,15 @@ class SlotLevel:
     def _next_inputs(graph: JobGraph, level: JobLevel) -> tuple[ExchangeEdge, ...]:
         following = int(level.level) + 1
         return graph.levels[following].inputs if following < len(graph.levels) else ()
+
+    def _range(self, edge: ExchangeEdge) -> KeyGroupRange | None:
+        """Return the key groups whose rows may come over an edge, None for none."""
+        parallelism = self._graph.parallelism_of(edge)
+        if self._slot >= parallelism:
+            return None
+        return key_group_range_of_slot(
+            SlotIndex(self._slot), parallelism, self._graph.max_parallelism
+        )
 
     def bind(self) -> None:
         """Bind the keyed user functions; called once, after every function's ``open``."""
@@ -191,7 +201,7 @@ class SlotLevel:
             rows = self._columns[rows.tag].decode(rows)
         self.counters.records_in += len(rows.values)
         if rows.keys is not None:
-            self._check_range(rows)
+            self._check_range(edge, rows)
         self.counters.decode_ns += time.perf_counter_ns() - started
         return rows
 
@@ -239,16 +249,17 @@ class SlotLevel:
         self.counters.records_out += 1
         self._emit(slot, chunk)
 
-    def _check_range(self, rows: ObjectRows) -> None:
+    def _check_range(self, edge: ExchangeEdge, rows: ObjectRows) -> None:
+        owned = self._ranges[int(edge.tag)]
         groups = rows.key_groups
         if len(groups) != len(rows.values):
             msg = f"a keyed chunk lacks key groups; level={self.level.level} tag={rows.tag}"
             raise InternalError(msg)
         low, high = int(groups.min()), int(groups.max())
-        if low < self._range.start or high > self._range.end:
+        if owned is None or low < owned.start or high > owned.end:
             msg = (
                 f"a row reached a slot that does not own its key group; level={self.level.level} "
-                f"low={low} high={high} range={self._range.start}-{self._range.end}"
+                f"low={low} high={high} owned={owned}"
             )
             raise InternalError(msg)
 

@@ -72,7 +72,7 @@ def prepare_state(
     prepared = PreparedState(order.checkpoint_id, place.directory)
     factory = backend_factory(place.settings.state_backend)
     try:
-        for operator in graph.operators():
+        for operator in graph.operators_in(place.slot):
             if not operator.kind.is_keyed:
                 continue
             config = place.config(operator, graph)
@@ -140,7 +140,6 @@ def prepare(order: Prepare, environment: SlotEnvironment) -> PreparedState:
     shutil.rmtree(directory, ignore_errors=True)
     place = KeyedPlace(
         slot=environment.slot,
-        parallelism=order.parallelism,
         max_parallelism=order.max_parallelism,
         directory=directory,
         settings=settings,

@@ -167,13 +167,18 @@ class SourcePosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     uids: list[OperatorUid] = []
 
 
-class OperatorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One operator of the program that took the checkpoint."""
+class OperatorRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One operator of the program that took the checkpoint.
+
+    Attributes:
+        parallelism: in how many slots it ran, 0 for all of the job's.
+    """
 
     uid: OperatorUid
     name: str
     stateful: bool
     uid_is_generated: bool
+    parallelism: int = 0
 
 
 class CheckpointMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
