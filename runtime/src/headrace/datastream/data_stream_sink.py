@@ -26,6 +26,6 @@ class DataStreamSink:
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
-        """Set the sink's parallelism; it must be the job's."""
+        """Let the sink run in so many slots, the first ones, instead of all."""
         self._node.parallelism = parallelism
         return self
