@@ -1,5 +1,6 @@
 """A savepoint that is written from rows holds exactly those rows, for both backends (E9)."""
 
+import contextlib
 import dataclasses
 import itertools
 import shutil
@@ -16,6 +17,7 @@ from headrace.checkpoint.explicit import read_checkpoint_at
 from headrace.checkpoint.protocol.types import KeyedStateHandle
 from headrace.checkpoint.restore import RestoreTarget, assign_restore
 from headrace.checkpoint.storage import open_store
+from headrace.checkpoint.storage.file import FileStore
 from headrace.checkpoint.transfer import TransferPool
 from headrace.clock import SystemClock
 from headrace.common import Time, Types
@@ -28,7 +30,13 @@ from headrace.datastream.state import (
     ValueStateDescriptor,
 )
 from headrace.datastream.time_domain import TimeDomain
-from headrace.errors import IncompatibleStateError, InvalidConfigError, InvalidProgramError
+from headrace.errors import (
+    IncompatibleStateError,
+    InvalidConfigError,
+    InvalidProgramError,
+    ObjectExistsError,
+    StorageUnavailableError,
+)
 from headrace.ids import OperatorUid, SlotIndex
 from headrace.keygroups import key_group_range_of_slot
 from headrace.serialization.row import Row, row_class
@@ -271,6 +279,23 @@ def test_an_existing_savepoint_is_never_replaced(tmp_path):
     discard(late)
     assert entries(f"{tmp_path.as_uri()}/savepoint", "balance", "value") == [(1,)]
     assert len([*(tmp_path / "savepoint").iterdir()]) <= 3
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_savepoint_keeps_its_files_when_answers_are_lost(tmp_path, monkeypatch, lost):
+    create, answers = FileStore.create, itertools.count()
+
+    def unanswered(store, path, data):
+        with contextlib.suppress(ObjectExistsError):
+            create(store, path, data)
+        if next(answers) < lost:
+            raise StorageUnavailableError("no answer")
+
+    monkeypatch.setattr(FileStore, "create", unanswered)
+    with contextlib.suppress(StorageUnavailableError):
+        write(tmp_path, operator([StateColumns(VALUE)]), table("key value", ("a", 1)))
+    path = f"{tmp_path.as_uri()}/savepoint"
+    assert entries(path, "balance", "key", "value") == [("a", 1)]
 
 
 def test_files_of_a_repeated_task_do_not_stay(tmp_path):

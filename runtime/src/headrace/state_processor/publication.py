@@ -8,7 +8,7 @@ savepoint, and one that is there is never replaced.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -24,17 +24,27 @@ from headrace.checkpoint.protocol.types import (
     SlotSnapshot,
     encode_metadata,
 )
-from headrace.errors import HeadraceError, InternalError, InvalidConfigError, ObjectExistsError
+from headrace.errors import (
+    HeadraceError,
+    InternalError,
+    InvalidConfigError,
+    ObjectExistsError,
+    StorageUnavailableError,
+)
 from headrace.ids import OperatorUid, SlotIndex, new_job_id
 from headrace.state_processor.bootstrap import FIRST_CHECKPOINT, FIRST_GENERATION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from headrace.checkpoint.storage import ObjectStore
     from headrace.clock import Clock
     from headrace.state_processor.bootstrap import SavepointTarget
 
 _LOG = logging.getLogger(__name__)
+
+_CREATE_ATTEMPTS: Final = 3
+"""An answer that was lost is asked for again; `ObjectStore.create` knows its own object."""
 
 
 def check_free(target: SavepointTarget) -> None:
@@ -68,7 +78,8 @@ def publish(
         InvalidConfigError: somebody else has made a savepoint there.
         InternalError: a slot is missing or there twice.
         CorruptStateError: a file is not there.
-        StorageUnavailableError, StorageAccessError: storage failed.
+        StorageUnavailableError: storage failed; the savepoint may exist if that was at the end.
+        StorageAccessError: storage refuses.
     """
     for uid, written in handles.items():
         slots = sorted(handle.slot for handle in written)
@@ -87,22 +98,44 @@ def publish(
         ],
     )
     store = target.open()
-    check_files(store, metadata, name=target.location)
     try:
-        store.create(METADATA_NAME, encode_metadata(metadata))
+        check_files(store, metadata, name=target.location)
+    except BaseException:
+        discard(target)
+        raise
+    try:
+        _create(store, encode_metadata(metadata))
     except ObjectExistsError as error:
+        discard(target)
         raise _taken(target) from error
     used = {file.path for file in references_of(metadata)}
-    _delete(target, [path for path in _data_files(target) if path not in used])
+    discard(target, keep=used)
     return metadata
 
 
-def discard(target: SavepointTarget) -> None:
-    """Remove what a failed attempt has written, best effort."""
+def discard(target: SavepointTarget, keep: Collection[str] = ()) -> None:
+    """Remove what an attempt has written but for ``keep``, best effort: nothing refers to it."""
+    store = target.open()
     try:
-        _delete(target, _data_files(target))
+        written = [info.path for info in store.list(f"{data_dir(target.attempt)}/")]
+        store.delete([path for path in written if path not in keep])
     except HeadraceError as error:
         _LOG.warning("files are left behind; location=%s error=%s", target.location, error)
+
+
+def _create(store: ObjectStore, data: bytes) -> None:
+    """Create the metadata.
+
+    When the last answer is lost too, the savepoint may exist, now or in a moment: its files stay.
+    """
+    for left in reversed(range(_CREATE_ATTEMPTS)):
+        try:
+            store.create(METADATA_NAME, data)
+        except StorageUnavailableError:
+            if left == 0:
+                raise
+        else:
+            return
 
 
 def _empty(target: SavepointTarget) -> CheckpointMetadata:
@@ -132,15 +165,6 @@ def _with_keyed(slot: SlotSnapshot, keyed: list[KeyedStateHandle]) -> SlotSnapsh
     handles = [*slot.keyed, *keyed]
     size = sum(file.size_bytes for handle in handles for file in handle.files)
     return replace(slot, keyed=handles, state_size_bytes=size, uploaded_bytes=size)
-
-
-def _data_files(target: SavepointTarget) -> list[str]:
-    return [info.path for info in target.open().list(f"{data_dir(target.attempt)}/")]
-
-
-def _delete(target: SavepointTarget, paths: list[str]) -> None:
-    if paths:
-        target.open().delete(paths)
 
 
 def _taken(target: SavepointTarget) -> InvalidConfigError:

@@ -251,10 +251,10 @@ class SavepointWriter:
                 uid: self._write_operator(target, uid, rows) for uid, rows in self.operators.items()
             }
             existing = self.existing and copy_files(self.existing, target)
-            publish(target, handles, SystemClock(), existing)
         except BaseException:
             discard(target)
             raise
+        publish(target, handles, SystemClock(), existing)
         return target.location
 
     def _write_operator(
