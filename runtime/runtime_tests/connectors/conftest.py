@@ -1,7 +1,8 @@
-"""One broker for all tests of a run; every test has a topic, job and sinks of its own."""
+"""One broker and one database server for all tests of a run; a test has a topic or table alone."""
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from headrace.cli.cache import cache_dir
@@ -10,6 +11,8 @@ from headrace.testing.kafka_broker import (
     KafkaBrokerConfig,
     resolve_broker_class_path,
 )
+from headrace.testing.postgres import PostgresServer
+from runtime_tests.connectors.postgres_world import TableTarget, connection_settings
 from runtime_tests.connectors.sink_world import SinkWorld
 
 SASL_USERS = {"payments": "s3cret"}
@@ -29,3 +32,20 @@ def world(broker, tmp_path):
     made.create_topic()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def server():
+    with PostgresServer() as running:
+        yield running
+
+
+@pytest.fixture
+def database(server):
+    with psycopg.connect(**connection_settings(server), autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def target(database, server):
+    return TableTarget(database, server.port)
