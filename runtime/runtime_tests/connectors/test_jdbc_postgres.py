@@ -38,7 +38,7 @@ def world(target, tmp_path):
 
 
 class TestExactlyOnce(TwoPhaseSinkContract):
-    killed_after_calls = (5, 200, 600, 700, 800, 900, 1000, 1200, 1500, 2000, 2500, 3000, 4000)
+    killed_after_calls = (10, 300, 700, 1000, 1300, 1600, 2000, 2500, 3000, 4000, 6000, 9000, 20000)
 
     @pytest.fixture
     def sink_under_test(self, target):

@@ -2,8 +2,8 @@
 
 ``python -m headrace.testing.sink_killer`` reads a pickled `Order` from its input. For every kill
 it forks a process that makes a committer of its own, recovers, and kills itself with SIGKILL after
-so many calls of Python and C functions, wherever that is: no ``finally`` runs, no buffer is
-flushed, connections break. Prints how many of them died.
+so many calls of Python and C functions in there, wherever that is: no ``finally`` runs, no buffer
+is flushed, connections break. Prints how many of them died.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _run(order: Order, kill: Kill) -> None:
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.setprofile(count)
     committer = order.sink.create_committer(context)
+    sys.setprofile(count)  # not before: what is imported for a committer would count
     committer.recover(kill.committables)
     sys.setprofile(None)
 

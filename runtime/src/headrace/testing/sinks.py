@@ -43,8 +43,9 @@ __all__ = [
     "TwoPhaseSinkContract",
 ]
 
-KILLED_AFTER_CALLS: Final = (1, 3, 10, 25, 50, 80, 120, 180, 250, 350, 500, 800, 1500, 4000)
-"""Calls of functions after which a committing process is killed; a commit takes 30 to 3000."""
+KILLED_AFTER_CALLS: Final = (1, 10, 30, 60, 100, 150, 250, 400, 700, 1000, 2000, 5000, 12000, 30000)
+"""Calls of functions after which a recovering process is killed; early ones are killed before their
+commit, late ones after it. The n-th process recovers n spools, of which some are published."""
 
 
 class TwoPhaseSinkContract:
