@@ -45,7 +45,8 @@ def test_a_deleted_driver_is_replaced_and_the_job_ready_again(running, node):
     running.wait_for_condition("Ready")
     status = running.status()
     assert 1 == status["restarts"]
-    assert "DriverDeleted" == status["lastRecovery"]["cause"]
+    # Whether the operator saw it go or found it gone depends on when it looked.
+    assert status["lastRecovery"]["cause"] in {"DriverDeleted", "DriverLost"}
     assert status["lastRecovery"]["seconds"] < 30
     assert 1 == node.most_at_once
 

@@ -244,8 +244,7 @@ class KafkaBroker:
                 "kafka.tools.StorageTool",
                 "format",
                 "--ignore-formatted",
-                "--cluster-id",
-                cluster_id,
+                f"--cluster-id={cluster_id}",  # may begin with a hyphen
                 "--config",
                 str(self._properties_path),
             ),
