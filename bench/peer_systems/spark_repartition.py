@@ -26,7 +26,8 @@ def start(spark: SparkSession, args: argparse.Namespace, directory: Path) -> Str
     """Start or go on with the query."""
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", args.rows)
     numbered = rows.option("numPartitions", 2).load()
-    text = f"repeat(lpad(hex(value * 2654435761L), 16, '0'), {args.value_bytes // 16})"
+    parts = f"transform(sequence(1, {args.value_bytes // 32}), part -> md5(value || '-' || part))"
+    text = f"array_join({parts}, '')"
     kept = numbered.selectExpr(f"pmod(value, {args.keys}L) AS key", f"{text} AS kept")
     return (
         kept.groupBy("key")

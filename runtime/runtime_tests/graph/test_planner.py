@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 
+import cloudpickle
 import pytest
 
 from headrace.common.typeinfo import Types
@@ -438,3 +440,20 @@ def test_a_parallelism_below_one_is_refused(parallelism):
     build.sink(build.map(build.source(), parallelism=parallelism, name="M"))
     with pytest.raises(InvalidProgramError, match=r"at least 1; operator='M'"):
         build.plan()
+
+
+def test_a_graph_without_sources_can_leave_a_driver_whose_sources_cannot():
+    build = GraphBuilder()
+    source = build.source(function=FromDataFrame(threading.Lock()))
+    keyed = build.keyed(source)
+    build.sink(keyed)
+    graph = build.plan().job_graph
+    with pytest.raises(TypeError, match="pickle"):
+        cloudpickle.dumps(graph)
+    read = cloudpickle.loads(cloudpickle.dumps(graph.without_sources()))
+    assert [o.uid for o in graph.operators()] == [o.uid for o in read.operators()]
+    assert [None] == [o.function for o in read.sources()]
+    (operator,) = (o for o in read.operators() if o.id == keyed)
+    assert graph.levels[1].operators[0].key_serializer.snapshot() == (
+        operator.key_serializer.snapshot()
+    )

@@ -222,8 +222,7 @@ class RescaleDuty:
             return
         self._step = _Step.PREPARING
         plan = assign_restore(metadata, restore_target(layout.graph, self._parts.settings))
-        # What tasks ship is not needed to build rows: types and uids are.
-        pickled = cloudpickle.dumps(layout.graph)
+        pickled = cloudpickle.dumps(layout.graph.without_sources())
         for assigned in plan.slots:
             order = Prepare(
                 checkpoint_id=metadata.checkpoint_id,

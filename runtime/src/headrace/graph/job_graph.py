@@ -11,7 +11,7 @@ Source: Flink's ``StreamingJobGraphGenerator`` (chaining) and ``ExecutionJobVert
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from headrace.graph.stream_graph import (
@@ -128,6 +128,18 @@ class JobGraph:
     def operators_in(self, slot: int) -> list[JobOperator]:
         """All operators of a slot; those of level 0 count as in all slots."""
         return [operator for operator in self.operators() if slot < self.parallelism_of(operator)]
+
+    def without_sources(self) -> JobGraph:
+        """Return the same graph as far as state is concerned, without descriptions of sources.
+
+        A description may hold what never leaves the driver, such as a DataFrame.
+        """
+        first = self.levels[0]
+        stripped = tuple(
+            replace(operator, function=None) if operator.kind is OperatorKind.SOURCE else operator
+            for operator in first.operators
+        )
+        return replace(self, levels=(replace(first, operators=stripped), *self.levels[1:]))
 
     def sources(self) -> list[JobOperator]:
         """The sources."""
