@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from types import SimpleNamespace
 
+import cloudpickle
 import msgspec
 import pyarrow as pa
 import pytest
@@ -361,17 +362,23 @@ def test_columns_become_values_of_declared_types(declared, plain, expected):
     assert converter(declared.description)(plain) == expected
 
 
+def shipped(function):
+    """A function as a task has it."""
+    return cloudpickle.loads(cloudpickle.dumps(function))
+
+
 def test_tasks_bring_every_row_to_the_slot_of_its_key(tmp_path):
     """What runs in Spark's tasks, without Spark: rows are shuffled as it would."""
     target = SavepointTarget(f"{tmp_path.as_uri()}/savepoint", 3, MAX_PARALLELISM)
     bootstrap = operator([StateColumns(VALUE)])
     to_key = converter(STRING.description)
     batch = pa.RecordBatch.from_pydict({"key": KEYS, "value": range(len(KEYS))})
-    (placed,) = _key_group_adder(target, bootstrap, "key", to_key)(iter([batch]))
+    add_place = shipped(_key_group_adder(target, bootstrap, "key", to_key))
+    (placed,) = add_place(iter([batch]))
     rows = pa.Table.from_batches([placed]).sort_by(
         [("_headrace_slot", "ascending"), ("key", "ascending")]
     )
-    write_partition = _slot_writer(target, bootstrap, "key", to_key)
+    write_partition = shipped(_slot_writer(target, bootstrap, "key", to_key))
     written = pa.Table.from_batches(write_partition(iter(rows.to_batches(max_chunksize=7))))
     assert written["slot"].to_pylist() == [0, 1, 2]
     handles = [

@@ -1,12 +1,17 @@
 """The data source ``headrace-state``: columns, partitions and rows, without a session (E9)."""
 
 import datetime as dt
+import io
+import json
 import pickle
 from decimal import Decimal
 
 import msgspec
+import pyarrow as pa
 import pytest
+from pyspark.serializers import CPickleSerializer, read_int
 from pyspark.sql import types as spark
+from pyspark.sql.worker import plan_data_source_read
 
 from headrace.errors import InvalidConfigError
 from headrace.serialization.row import Row
@@ -251,3 +256,60 @@ def test_options_are_checked(options, message):
 def test_names_that_are_not_there_are_refused_with_those_that_are(path):
     with pytest.raises(InvalidConfigError, match=r"state='x' states=.*'count'"):
         open_source(path, "x").schema()
+
+
+def read_as_spark_does(path, state):
+    """Rows by way of what Spark's Python processes do with a source, the JVM left out.
+
+    One plans the read and pickles function and partitions; each task's runs the function on the
+    bytes of one partition, and checks the batches against the schema that travelled as JSON.
+    """
+    source = pickle_serializer.loads(pickle_serializer.dumps(open_source(path, state)))
+    schema = spark.StructType.fromJson(json.loads(source.schema().json()))
+    planned = io.BytesIO()
+    plan_data_source_read.write_read_func_and_partitions(
+        planned,
+        reader=source.reader(schema),
+        data_source=source,
+        schema=schema,
+        max_arrow_batch_size=100,
+        binary_as_bytes=True,
+    )
+    planned.seek(0)
+    function, _ = pickle_serializer.loads(read_framed(planned))
+    partitions = [read_framed(planned) for _ in range(read_int(planned))]
+    batches = [
+        batch
+        for part in partitions
+        for batch in function(iter([pa.RecordBatch.from_pydict({"partition": [part]})]))
+    ]
+    return [row for batch in batches for row in batch.to_pylist()], len(partitions)
+
+
+def read_framed(stream):
+    return stream.read(read_int(stream))
+
+
+pickle_serializer = CPickleSerializer()
+
+
+@pytest.mark.parametrize(
+    "state", ["pair", "blobs", "by_pair", "mean", "flags", "window_items", "_window_timers"]
+)
+def test_spark_s_workers_accept_the_source_its_partitions_and_its_batches(path, state):
+    rows, partitions = read_as_spark_does(path, state)
+    assert partitions == 2
+    assert sorted(rows, key=str) == sorted(read_rows(path, state), key=str)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_spark_s_workers_accept_columns_of_every_type(tmp_path, name):
+    declared, value, _, expected = VALUES[name]
+
+    def fill(bench):
+        bench.select("a")
+        bench.values("v", declared).update(value)
+
+    path = store_checkpoint(tmp_path, "hashmap", fill=fill)
+    rows, _ = read_as_spark_does(path, "v")
+    assert [row["value"] for row in rows] == [expected]
