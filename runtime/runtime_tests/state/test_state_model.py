@@ -24,7 +24,7 @@ windows = st.sampled_from(WINDOWS)
 numbers = st.integers(-(2**63), 2**63 - 1)
 small = st.integers(0, 12)
 times = st.integers(0, 20)
-parallelisms = st.sampled_from([1, 1, 1, 2, 3])
+parallelisms = st.sampled_from([1, 1, 1, 1, 2, 3])
 forms = st.sampled_from(["native", "native", "native", "other", "canonical"])
 texts = st.lists(st.sampled_from(["", "a", "x" * 300, "y" * 1500]), max_size=4)
 
@@ -201,7 +201,7 @@ class StateMachine(RuleBasedStateMachine):
                 self.job.close()
 
 
-def machine(max_examples: int, *markers: pytest.MarkDecorator, steps: int = 40):
+def machine(max_examples: int, *markers: pytest.MarkDecorator, steps: int = 30):
     case = type(StateMachine.__name__, (StateMachine,), {}).TestCase
     case.settings = settings(
         max_examples=max_examples,
