@@ -45,7 +45,7 @@ from headrace.state_processor.reading import uri_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from headrace.checkpoint.protocol.types import CheckpointMetadata
     from headrace.common.typeinfo import TypeInformation
@@ -262,7 +262,7 @@ class SavepointWriter:
     ) -> list[KeyedStateHandle]:
         operator = KeyedBootstrap(uid, rows.key_type.key_serializer(), rows.function())
         to_key = converter(rows.key_type.description)
-        order = [KEY_GROUP, rows.key, *rows.order_by]
+        order = [_column(name) for name in (KEY_GROUP, rows.key, *rows.order_by)]
         written = (
             rows.frame.mapInArrow(
                 _key_group_adder(target, operator, rows.key, to_key),
@@ -279,6 +279,11 @@ class SavepointWriter:
         clock = SystemClock()
         handles += [write_slot(target, operator, SlotIndex(slot), (), clock) for slot in empty]
         return handles
+
+
+def _column(name: str) -> Column:
+    """Return a column by its exact name, dots and all."""
+    return sf.col(f"`{name.replace('`', '``')}`")
 
 
 def _key_group_adder(
