@@ -96,7 +96,7 @@ class Attempt:
         if pending.files and pending.records < written:
             msg = f"records of the seal: expected {written}, found {pending.records}"
             raise AssertionError(msg)
-        return LocalCommittable(_committable(pending), tuple(f.path for f in pending.files))
+        return LocalCommittable(committable_of(pending), tuple(f.path for f in pending.files))
 
     def end(self) -> None:
         """Give up the generation, as a slot does that is told to."""
@@ -228,7 +228,8 @@ def check_file(path: Path, handle: FileHandle) -> None:
         raise AssertionError(msg)
 
 
-def _committable(pending: PendingSpool) -> SinkCommittable:
+def committable_of(pending: PendingSpool) -> SinkCommittable:
+    """Return what a slot reports of a sealed spool, without an upload."""
     handles = [
         FileHandle(file.path.name, file.path.name, file.size_bytes, file.checksum)
         for file in pending.files
