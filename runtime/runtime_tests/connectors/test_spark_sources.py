@@ -1,4 +1,7 @@
-"""Spark reads the sources with the options of their descriptions, and decoders take its rows."""
+"""Spark reads the sources with the options of their descriptions, and decoders take its rows.
+
+It reads what file sinks have written as tables as well, in the same process.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,11 @@ from headrace.datastream.connectors.kafka import (
     KafkaSource,
     KafkaTopicPartition,
 )
+from headrace.testing.sinks import Place
+from headrace.testing.sinks import SinkWorld as FileSinkWorld
 from runtime_tests.connectors.sink_world import SinkWorld
-from runtime_tests.connectors.spark_reader import Reading
+from runtime_tests.connectors.spark_reader import Reading, Table
+from runtime_tests.sinks.targets import JsonTarget, ParquetTarget
 
 pytestmark = pytest.mark.integration
 
@@ -75,8 +81,13 @@ def results(broker, tmp_path_factory):
         "files": Reading(lines, "4", {f"{directory}/in/1.txt": "a\nä ü\n"}),
         "more files": Reading(lines, "4", {f"{directory}/in/2.txt": "c\n"}),
     }
-    for reading in readings.values():
+    for reading in list(readings.values()):
         reading.log = str(directory / "log" / reading.log)
+    for name, target in (("json", JsonTarget), ("parquet", ParquetTarget)):
+        path = write_and_leave_pending(target, directory / name)
+        readings[name] = Table(str(path), name, ["number", "name"])
+        manifests = f"{path}/_headrace/*/*/*.json"
+        readings[f"{name} manifests"] = Table(manifests, "json", ["records", "size(parts)"])
     (directory / "readings").write_bytes(cloudpickle.dumps(list(readings.values())))
     child = subprocess.run(
         [sys.executable, "-m", "runtime_tests.connectors.spark_reader",
@@ -89,6 +100,21 @@ def results(broker, tmp_path_factory):
     )  # fmt: skip
     assert child.returncode == 0, child.stderr[-3000:]
     return dict(zip(readings, json.loads((directory / "results").read_text()), strict=True))
+
+
+def write_and_leave_pending(target, directory):
+    """Two committed checkpoints of two slots, a sealed third one, and rows after it."""
+    directory.mkdir()
+    world = FileSinkWorld(target(directory / "out"), directory)
+    for slot in (0, 1):
+        attempt = world.start(Place(slot, 2))
+        for checkpoint in (1, 2):
+            attempt.write([100 * slot + checkpoint, 100 * slot + checkpoint + 10])
+            attempt.committer.commit(attempt.seal(checkpoint))
+        attempt.write([-1])
+        attempt.seal(3)
+        attempt.write([-2])
+    return directory / "out"
 
 
 def values_from(first):
@@ -112,3 +138,14 @@ def test_a_time_names_the_first_records(results):
 def test_lines_of_files_are_read_once(results):
     assert [["a", "ä ü"], []] == results["files"]
     assert [["c"], []] == results["more files"]
+
+
+@pytest.mark.parametrize(("name", "row"), [("json", "line {}\nend"), ("parquet", "row {}")])
+def test_a_sinks_directory_is_a_table_of_exactly_the_committed_rows(results, name, row):
+    """H9: rows of a checkpoint that is not complete are not in the directory at all."""
+    rows, columns = results[name]
+    committed = [1, 2, 11, 12, 101, 102, 111, 112]
+    assert [[number, row.format(number)] for number in committed] == sorted(rows)
+    assert {("number", "bigint"), ("name", "string")} == {tuple(column) for column in columns}
+    manifests, _ = results[f"{name} manifests"]
+    assert [[2, 1]] * 4 == manifests
