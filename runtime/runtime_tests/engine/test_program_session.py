@@ -123,7 +123,7 @@ def test_any_local_master_serves_where_nobody_asked_for_one(master):
     ("wanted", "have"),
     [
         ("/a.conf,/b.conf", "file:///a.conf,file:///b.conf"),
-        ("warehouse", "file:/work/warehouse"),
+        ("warehouse", "file:/data/warehouse"),
         ("TRUE", "true"),
     ],
 )
