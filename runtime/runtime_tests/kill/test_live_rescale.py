@@ -12,6 +12,7 @@ import pytest
 
 from headrace.cli.cache import cache_dir
 from headrace.keygroups import slot_of_key_group
+from headrace.slot.hard_end import GRACE_S
 from headrace.testing.driver_process import TOKEN, kill_process
 from headrace.testing.kafka_broker import KafkaBroker, resolve_broker_class_path
 from runtime_tests.kill.ledger import MAX_PARALLELISM, one_key_a_group, running_ledger
@@ -96,7 +97,9 @@ def test_a_job_is_rescaled_under_load_and_stays_exact(tmp_path, servers):
             moved(old, new) for old, new in pairwise((2, *walk))
         ]
         assert all(r["pauseMs"] > 0 and r["bytesMoved"] > 0 for r in reports), reports
-        assert len(driver.slots()) == walk[-1], "slots of old layouts are left over"
+        assert driver.wait(lambda _: len(driver.slots()) == walk[-1], GRACE_S + 5), (
+            f"slots of old layouts are left over: {driver.slots()}"
+        )
         ledger.supervise_until_complete(240)
         assert (driver.starts, driver.status().restarts) == (1, 0)
         ledger.assert_exact()
