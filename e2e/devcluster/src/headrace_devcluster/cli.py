@@ -10,6 +10,7 @@ import functools
 import os
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, ParamSpec
 
@@ -28,7 +29,7 @@ from headrace_devcluster.cluster import (
     take_down,
 )
 from headrace_devcluster.external import check_external_cluster, find_kubectl, use_external_cluster
-from headrace_devcluster.images import IMAGES
+from headrace_devcluster.images import IMAGES, Part
 from headrace_devcluster.layout import DEFAULT_NAME
 from headrace_devcluster.progress import Progress
 from headrace_devcluster.record import read_all_records
@@ -198,11 +199,18 @@ def build() -> None:
     settings, progress = _settings(), Progress.to_stderr()
     host.require_supported()
     host.ensure_packages(host.NODE_PACKAGES, progress)
-    make_toolchain(settings, progress).build_binaries()
+    toolchain = make_toolchain(settings, progress)
     builder = make_builder(settings, progress)
-    for image in IMAGES.values():
-        if image.tag:
-            builder.build(image.name)
+    tagged = [image for image in IMAGES.values() if image.tag]
+    # Compilers keep the processors busy, images the disk and the network.
+    with ThreadPoolExecutor(1, thread_name_prefix="programs") as pool:
+        programs = pool.submit(toolchain.build_all)
+        for image in tagged:
+            if Part.MINIO not in image.parts:
+                builder.build(image.name)
+        programs.result()
+    for image in tagged:
+        builder.build(image.name)
     progress.note("All programs and images are built")
 
 

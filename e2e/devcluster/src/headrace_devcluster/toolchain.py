@@ -104,6 +104,11 @@ class Toolchain:
         """Returns the node's programs, building what the cache does not have."""
         return Binaries(kube=self.build_program(KUBE), pause=self.build_program(PAUSE))
 
+    def build_all(self) -> None:
+        """Builds every program that the cluster and its images are made from."""
+        for program in (KUBE, PAUSE, MINIO):
+            self.build_program(program)
+
     def build_program(self, program: GoProgram) -> Path:
         """Returns a program from the cache, building it first if needed.
 
