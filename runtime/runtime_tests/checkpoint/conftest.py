@@ -12,7 +12,10 @@ import pytest
 
 from headrace.checkpoint.storage import ObjectStore, open_store
 from headrace.checkpoint.transfer import TransferPool
+from headrace.cli.cache import cache_dir
 from headrace.testing.object_store import MemoryBucket, MemoryStore
+from runtime_tests.checkpoint import azurite_server
+from runtime_tests.checkpoint.fsspec_fakes import FakeFiles, fake_store
 
 BUCKET = "checkpoints"
 
@@ -58,8 +61,31 @@ def s3_options() -> Iterator[dict[str, str]]:
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def azure_options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Options of an Azure storage account with a container named ``checkpoints``."""
+    from azure.core.credentials import AzureNamedKeyCredential
+    from azure.storage.blob import BlobServiceClient
+
+    installed = azurite_server.install(cache_dir())
+    with azurite_server.running(installed, tmp_path_factory.mktemp("azurite")) as url:
+        credential = AzureNamedKeyCredential(azurite_server.ACCOUNT, azurite_server.KEY)
+        with BlobServiceClient(url, credential) as client:
+            client.create_container(BUCKET)
+        yield {"fs.azure.endpoint": url, "fs.azure.account.key": azurite_server.KEY}
+
+
+AZURE_HOST = f"{azurite_server.ACCOUNT}.dfs.core.windows.net"
+
+
 @pytest.fixture(
-    params=["memory", "file", pytest.param("s3", marks=pytest.mark.integration)],
+    params=[
+        "memory",
+        "file",
+        "fsspec",
+        pytest.param("s3", marks=pytest.mark.integration),
+        pytest.param("azure", marks=pytest.mark.integration),
+    ],
 )
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     """An empty store of each kind."""
@@ -67,6 +93,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
         return MemoryStore()
     if request.param == "file":
         return open_store((tmp_path / "with space" / "checkpoints").as_uri(), {})
+    if request.param == "fsspec":
+        return fake_store(FakeFiles())
+    if request.param == "azure":
+        options = request.getfixturevalue("azure_options")
+        return open_store(f"abfss://{BUCKET}@{AZURE_HOST}/{uuid.uuid4().hex}/job", options)
     options = request.getfixturevalue("s3_options")
     return open_store(f"s3://{BUCKET}/{uuid.uuid4().hex}/job", options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from headrace.config.values import STORAGE_URI, UNSUPPORTED_SCHEMES
 from headrace.errors import InvalidConfigError
 
 
+AZURE = "container@account.dfs.core.windows.net"
+
+
 @pytest.mark.parametrize(
     ("uri", "root_uri"),
     [
@@ -20,6 +24,9 @@ from headrace.errors import InvalidConfigError
         ("s3://bucket/some/prefix", "s3://bucket/some/prefix"),
         ("s3a://bucket/prefix/", "s3://bucket/prefix"),
         ("s3://bucket", "s3://bucket"),
+        (f"abfss://{AZURE}/some/prefix", f"abfss://{AZURE}/some/prefix"),
+        (f"abfs://{AZURE}/prefix/", f"abfss://{AZURE}/prefix"),
+        (f"abfss://{AZURE}", f"abfss://{AZURE}"),
     ],
 )
 def test_supported_uris_open_without_a_connection(uri: str, root_uri: str) -> None:
@@ -31,6 +38,11 @@ def test_supported_uris_open_without_a_connection(uri: str, root_uri: str) -> No
     [
         "hdfs://namenode/checkpoints",
         "abfs://container@account/x",
+        "abfss://container/x",
+        "abfss://account.dfs.core.windows.net/x",
+        f"abfss://{AZURE}/a//b",
+        f"abfss://user:secret{AZURE}/a",
+        "wasbs://container@account.blob.core.windows.net/x",
         "gs://bucket/x",
         "/no/scheme",
         "relative",
@@ -48,7 +60,7 @@ def test_other_uris_are_refused_with_the_option_and_what_is_supported(uri: str) 
         open_store(uri, {})
     message = str(caught.value)
     assert "state.checkpoints.dir" in message
-    assert "supported=file://,s3://" in message
+    assert "supported=file://,s3://,abfss://" in message
     assert f"uri={uri}" in message
 
 
@@ -65,6 +77,19 @@ def test_schemes_that_flink_has_are_refused_with_the_reason(scheme: str) -> None
 def test_s3a_is_s3_as_in_flink() -> None:
     assert STORAGE_URI.parse("s3a://bucket/x") == "s3a://bucket/x"
     assert open_store("s3a://bucket/x", {}).root_uri == "s3://bucket/x"
+
+
+def test_azures_schemes_are_accepted_as_in_flink() -> None:
+    assert STORAGE_URI.parse(f"abfs://{AZURE}/x") == f"abfs://{AZURE}/x"
+    assert STORAGE_URI.parse(f"abfss://{AZURE}/x") == f"abfss://{AZURE}/x"
+
+
+def test_without_the_extra_its_name_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "adlfs", None)
+    monkeypatch.delitem(sys.modules, "headrace.checkpoint.storage.fsspec_store.azure", False)
+    with pytest.raises(InvalidConfigError, match=r"install it.*state\.checkpoints\.dir") as caught:
+        open_store(f"abfss://{AZURE}/x", {})
+    assert "`headrace[azure]`" in str(caught.value)
 
 
 def test_s3_options_are_read_by_flinks_keys() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.config.options.state import BACKEND
+from headrace.config.options.storage import STORAGE_PREFIXES
 from headrace.config.registry import OPTIONS, find_option, option_keys
 from headrace.config.rules import check_rules
 from headrace.errors import InvalidConfigError
@@ -25,7 +26,6 @@ SPARK_PREFIX: Final = "spark."
 """Keys that are Spark's own; they are passed on as they are."""
 
 _STATE_PREFIXES: Final = ("state.backend.", "headrace.state.")
-_STORAGE_PREFIXES: Final = ("s3.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class JobConfiguration:
 
     def storage_options(self) -> dict[str, str]:
         """Return all options of checkpoint storage as text, secrets included: do not log them."""
-        return dict(self._all(_STORAGE_PREFIXES))
+        return dict(self._all(STORAGE_PREFIXES))
 
     def to_text(self) -> dict[str, str]:
         """Return the options that were set as text, secrets hidden, sorted by key."""

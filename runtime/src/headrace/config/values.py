@@ -23,7 +23,7 @@ E = TypeVar("E", bound=enum.Enum)
 INTEGER_MAX: Final = 2**31 - 1
 """Java's ``Integer.MAX_VALUE``, which Flink writes as ``infinite``."""
 
-URI_SCHEMES: Final = ("s3://", "s3a://", "file:///")
+URI_SCHEMES: Final = ("s3://", "s3a://", "abfss://", "abfs://", "file:///")
 """Storage that checkpoints can live in; a path without scheme is a local one."""
 
 _NO_CLIENT: Final = "no client is part of this release; reach it over its S3 interface or a mount"
@@ -31,15 +31,14 @@ _NOT_ATOMIC: Final = (
     "its Python clients create a file by looking first, so two drivers could publish one "
     "checkpoint; reach it over a mount"
 )
+_AS_ABFSS: Final = "it is the former name, write abfss://<container>@<account>.dfs.core.windows.net"
 UNSUPPORTED_SCHEMES: Final[Mapping[str, str]] = {
     "hdfs": _NOT_ATOMIC,
     "viewfs": _NOT_ATOMIC,
     "webhdfs": _NOT_ATOMIC,
     "gs": _NO_CLIENT,
-    "abfs": _NO_CLIENT,
-    "abfss": _NO_CLIENT,
-    "wasb": _NO_CLIENT,
-    "wasbs": _NO_CLIENT,
+    "wasb": _AS_ABFSS,
+    "wasbs": _AS_ABFSS,
     "oss": _NO_CLIENT,
 }
 """Schemes that Flink has file systems for -> why checkpoints cannot live there; see

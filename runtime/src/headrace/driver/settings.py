@@ -31,7 +31,7 @@ class JobSettings:
         checkpoints_uri: the job's checkpoint directory, ``<checkpoints dir>/<job id>``.
         savepoints_uri: parent of savepoints whose request names no directory.
         savepoint_format: of savepoints whose request names none.
-        storage_options: options of the checkpoint storage (``s3.*``).
+        storage_options: options of the checkpoint storage (``s3.*``, ``fs.azure.*``).
         restore_path: checkpoint or savepoint to start from while the job has none of its own.
         completed_checkpoint: number of a checkpoint of this job that is known to be complete.
         scratch_dir: driver-local directory for Spark's own streaming log; best on tmpfs.

@@ -68,7 +68,7 @@ def read_stored_state(path: str, options: Mapping[str, str]) -> StoredState:
 
     Args:
         path: its directory: a URI, or a path of this machine.
-        options: of the storage, by Flink's keys (``s3.*``).
+        options: of the storage, by Flink's keys (``s3.*``, ``fs.azure.*``).
 
     Raises:
         NoRestorableStateError: there is none; names checkpoints below ``path``.

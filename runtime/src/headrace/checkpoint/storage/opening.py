@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
     from headrace.checkpoint.storage.store import ObjectStore
 
-SUPPORTED_SCHEMES: Final = ("file", "s3")
+SUPPORTED_SCHEMES: Final = ("file", "s3", "abfss")
 
 
 def open_store(uri: str, options: Mapping[str, str]) -> ObjectStore:
     """Return a store over everything below ``uri``; opens no connection.
 
     Args:
-        uri: ``file:///absolute/directory`` or ``s3://bucket/prefix`` (``s3a`` means the same).
-        options: the job's options by Flink's keys; those that start with ``s3.`` are used.
+        uri: ``file:///absolute/directory``, ``s3://bucket/prefix`` (``s3a`` means the same) or
+            ``abfss://container@account.dfs.core.windows.net/prefix`` (``abfs`` means the same).
+        options: the job's options by Flink's keys; those of the scheme are used (``s3.``,
+            ``fs.azure.``).
 
     Raises:
         InvalidConfigError: the scheme is not supported, the URI or an option is malformed, or the
@@ -39,6 +41,8 @@ def open_store(uri: str, options: Mapping[str, str]) -> ObjectStore:
         return FileStore(path)
     if parts.scheme in {"s3", "s3a"}:
         return _open_s3(uri, parts, options)
+    if parts.scheme in {"abfs", "abfss"}:
+        return _open_azure(uri, parts, options)
     reason = UNSUPPORTED_SCHEMES.get(parts.scheme)
     raise _refused(f"scheme is not supported{f': {reason}' if reason else ''}", uri)
 
@@ -55,6 +59,25 @@ def _open_s3(uri: str, parts: urllib.parse.SplitResult, options: Mapping[str, st
         )
         raise InvalidConfigError(msg) from error
     return S3Store(parts.netloc, prefix, S3Settings.from_options(options))
+
+
+def _open_azure(
+    uri: str, parts: urllib.parse.SplitResult, options: Mapping[str, str]
+) -> ObjectStore:
+    try:
+        from headrace.checkpoint.storage.fsspec_store import FsspecStore  # noqa: PLC0415
+        from headrace.checkpoint.storage.fsspec_store.azure import azure_binding  # noqa: PLC0415
+    except ImportError as error:
+        msg = (
+            "Azure needs the extra `headrace[azure]`, install it; "
+            f"option=state.checkpoints.dir uri={uri}"
+        )
+        raise InvalidConfigError(msg) from error
+    binding = azure_binding(parts, options)
+    if binding is None:
+        form = "abfss://<container>@<account>.dfs.core.windows.net/<prefix>"
+        raise _refused(f"Azure URI must be {form}", uri)
+    return FsspecStore(binding)
 
 
 def _refused(fact: str, uri: str) -> InvalidConfigError:

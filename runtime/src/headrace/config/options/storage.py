@@ -1,4 +1,4 @@
-"""Options of S3 checkpoint storage; keys as Flink's S3 filesystem takes them."""
+"""Options of checkpoint storage; keys as the file systems of Flink take them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from headrace.config.option import Option, Section
 from headrace.config.values import BOOLEAN, STRING, optional
 
 _SECTION: Final = Section.STORAGE
+
+STORAGE_PREFIXES: Final = ("s3.", "fs.azure.")
+"""Beginnings of the keys that storage is opened with; an option of storage has one of them."""
 
 S3_ENDPOINT: Final = Option(
     "s3.endpoint",
@@ -59,6 +62,32 @@ S3_SESSION_TOKEN: Final = Option(
     sensitive=True,
 )
 
+AZURE_ACCOUNT_KEY: Final = Option(
+    "fs.azure.account.key",
+    optional(STRING),
+    None,
+    _SECTION,
+    "Shared key of the Azure storage account. Better not set: from the environment, a Secret or "
+    "workload identity.",
+    sensitive=True,
+)
+AZURE_SAS_TOKEN: Final = Option(
+    "fs.azure.sas.fixed.token",
+    optional(STRING),
+    None,
+    _SECTION,
+    "Shared access signature, instead of `fs.azure.account.key`.",
+    sensitive=True,
+)
+AZURE_ENDPOINT: Final = Option(
+    "fs.azure.endpoint",
+    optional(STRING),
+    None,
+    _SECTION,
+    "URL of the account's Blob service, for private clouds and emulators. Not set: by the host in "
+    "the URI.",
+)
+
 OPTIONS: Final = (
     S3_ENDPOINT,
     S3_REGION,
@@ -66,4 +95,7 @@ OPTIONS: Final = (
     S3_ACCESS_KEY,
     S3_SECRET_KEY,
     S3_SESSION_TOKEN,
+    AZURE_ACCOUNT_KEY,
+    AZURE_SAS_TOKEN,
+    AZURE_ENDPOINT,
 )

@@ -10,7 +10,7 @@ Options::
     operator, state    uid and name
     decimals-as-text   "true": decimals and big integers as text, for more than 38 digits
     scratch-dir        local directory of the executors for files; default: for temporary files
-    s3.*               of the storage, by Flink's keys
+    s3.*, fs.azure.*   of the storage, by Flink's keys
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from headrace.config.options.storage import STORAGE_PREFIXES
 from headrace.errors import InvalidConfigError
 from headrace.serialization.arrow_types import ArrowOptions
 from headrace.state_processor.catalog import StateTable
@@ -46,8 +47,8 @@ STATE: Final = "state"
 DECIMALS_AS_TEXT: Final = "decimals-as-text"
 SCRATCH_DIR: Final = "scratch-dir"
 
+_STORAGE_KEYS: Final = tuple(f"{prefix}*" for prefix in STORAGE_PREFIXES)
 _OWN: Final = (PATH, OPERATOR, STATE, DECIMALS_AS_TEXT, SCRATCH_DIR)
-_STORAGE: Final = "s3."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,11 +79,11 @@ class SourceOptions:
         """
         options = {name.lower(): value for name, value in given.items()}
         missing = [name for name in (PATH, OPERATOR, STATE) if not options.get(name)]
-        unknown = [n for n in options if n not in _OWN and not n.startswith(_STORAGE)]
+        unknown = [n for n in options if n not in _OWN and not n.startswith(STORAGE_PREFIXES)]
         if missing or unknown:
             msg = (
                 f"options of {FORMAT} are wrong, `headrace state ls PATH` shows uids and names; "
-                f"missing={missing} unknown={unknown} known={[*_OWN, 's3.*']}"
+                f"missing={missing} unknown={unknown} known={[*_OWN, *_STORAGE_KEYS]}"
             )
             raise InvalidConfigError(msg)
         as_text = options.get(DECIMALS_AS_TEXT, "false").lower()
@@ -96,7 +97,7 @@ class SourceOptions:
             state=options[STATE],
             shown=ArrowOptions(decimals_as_text=as_text == "true"),
             scratch_dir=Path(scratch) if scratch else None,
-            storage={n: value for n, value in options.items() if n.startswith(_STORAGE)},
+            storage={n: value for n, value in options.items() if n.startswith(STORAGE_PREFIXES)},
         )
 
 

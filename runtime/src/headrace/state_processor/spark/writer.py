@@ -21,6 +21,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from headrace.checkpoint.protocol.types import KeyedStateHandle
 from headrace.clock import SystemClock
+from headrace.config.options.storage import STORAGE_PREFIXES
 from headrace.errors import InvalidConfigError, InvalidProgramError
 from headrace.ids import OperatorUid, SlotIndex
 from headrace.keygroups import MAX_PARALLELISM_DEFAULT
@@ -112,7 +113,8 @@ class SavepointWriter:
         parallelism: number of slots that the savepoint is written by, and partitions of the work; a
             job may start with another parallelism.
         backend: ``rocksdb`` or ``hashmap``; the job may have the other one.
-        options: of storage (``s3.*``) and backend (``state.backend.*``), by Flink's keys.
+        options: of storage (``s3.*``, ``fs.azure.*``) and backend (``state.backend.*``), by Flink's
+            keys.
         scratch_dir: local directory of executors; None: the one for temporary files.
         operators: what is written, by uid.
         existing: what it takes over from another savepoint.
@@ -169,7 +171,9 @@ class SavepointWriter:
                 that a job could go on from.
         """
         given = options or {}
-        existing = read_existing(path, {k: v for k, v in given.items() if k.startswith("s3.")})
+        existing = read_existing(
+            path, {k: v for k, v in given.items() if k.startswith(STORAGE_PREFIXES)}
+        )
         slots, groups = existing.parallelism, existing.max_parallelism
         return cls(spark, groups, slots, backend, given, scratch_dir, {}, existing)
 
@@ -241,8 +245,10 @@ class SavepointWriter:
             parallelism=self.parallelism,
             max_parallelism=self.max_parallelism,
             backend=self.backend,
-            storage={k: v for k, v in self.options.items() if k.startswith("s3.")},
-            state_options={k: v for k, v in self.options.items() if not k.startswith("s3.")},
+            storage={k: v for k, v in self.options.items() if k.startswith(STORAGE_PREFIXES)},
+            state_options={
+                k: v for k, v in self.options.items() if not k.startswith(STORAGE_PREFIXES)
+            },
             scratch_dir=self.scratch_dir,
         )
         check_free(target)
