@@ -12,7 +12,6 @@ from headrace.checkpoint.storage.s3 import S3Settings
 from headrace.config.values import STORAGE_URI, UNSUPPORTED_SCHEMES
 from headrace.errors import InvalidConfigError
 
-
 AZURE = "container@account.dfs.core.windows.net"
 
 

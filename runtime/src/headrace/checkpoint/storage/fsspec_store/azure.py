@@ -119,8 +119,11 @@ class AzureSettings:
         if settings.endpoint is not None:
             url = urllib.parse.urlsplit(settings.endpoint)
             if url.scheme not in {"http", "https"} or not url.hostname or url.query:
-                value = settings.endpoint
-                msg = f"option must be an http URL; option=fs.azure.endpoint value={value}"
+                # Not the value: there may be a token in it.
+                msg = (
+                    "option must be an http URL without a query, set fs.azure.sas.fixed.token if "
+                    f"there is one; option=fs.azure.endpoint host={url.hostname}"
+                )
                 raise InvalidConfigError(msg)
         return settings
 
