@@ -111,7 +111,12 @@ class Place:
 
 
 @pytest.fixture(
-    params=["memory", "file", pytest.param("s3", marks=pytest.mark.integration)],
+    params=[
+        "memory",
+        "file",
+        pytest.param("s3", marks=pytest.mark.integration),
+        pytest.param("azure", marks=pytest.mark.integration),
+    ],
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """An empty place of each kind."""
@@ -120,8 +125,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return Place(f"{bucket.uri}/place", bucket.open)
     if request.param == "file":
         return Place((tmp_path / "with space").as_uri(), lambda uri: open_store(uri, {}))
-    options = request.getfixturevalue("s3_options")
-    uri = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    options = request.getfixturevalue(f"{request.param}_options")
+    bucket_uri = f"s3://{BUCKET}" if request.param == "s3" else f"abfss://{BUCKET}@{AZURE_HOST}"
+    uri = f"{bucket_uri}/{uuid.uuid4().hex}"
     return Place(uri, lambda uri: open_store(uri, options))
 
 
