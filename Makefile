@@ -102,26 +102,32 @@ generate: setup ## Write the generated files.
 
 # ---- tests
 
+CLASSES := .venv/spark-classes.jsa
 UNIT := not integration and not kill and not e2e and not slow
 
 unit: setup ## Unit and property tests; ARGS="-k name" goes to pytest.
 	@$(PYTEST) -n 2 -m "$(UNIT)" $(ARGS)
 
 # Cheapest first, and all of them, whatever fails. What waits for real time runs two files at a time;
-# where processes are killed and clusters live, a run has the machine to itself.
-test: setup java postgres prepare ## All tests, with Spark, Kafka, kills and a real Kubernetes (root, Linux).
+# where clusters live, a run has the machine to itself.
+test: setup java postgres $(CLASSES) prepare ## All tests, with Spark, Kafka, kills and a real Kubernetes (root, Linux).
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
 	@failed=0; \
 	$(PYTEST) -n 2 -m "$(UNIT)" || failed=1; \
-	$(PYTEST) -n 2 --dist loadfile -m "(integration or slow) and not kill and not e2e" || failed=1; \
-	$(PYTEST) -m "kill or e2e" || failed=1; \
+	$(PYTEST) -n 2 --dist loadfile -m "(integration or slow or kill) and not e2e" || failed=1; \
+	$(PYTEST) -m e2e || failed=1; \
 	exit $$failed
 endif
 
 test-jobs: setup java prepare ## Jobs on the embedded cluster: changes by kubectl apply, bad input.
 	@$(PYTEST) e2e/e2e_tests/jobs $(ARGS)
+
+# JVMs of tests map Spark's classes from one file (see conftest.py) instead of reading them from jars.
+$(CLASSES): .venv/.synced e2e/devcluster/images/runtime-deps/archive_classes.py | java
+	$(call say,Archive of Spark's classes (the first time about half a minute))
+	@log="$$(mktemp)"; $(BIN)/python $(word 2,$^) $@ >"$$log" 2>&1 || { cat "$$log" >&2; exit 1; }; rm "$$log"
 
 prepare: setup
 	$(call say,Programs and images of the embedded cluster (the first time about 15 minutes))

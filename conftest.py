@@ -8,6 +8,8 @@ Within a tier, tests keep the order of their files. Tiers are the markers of pyp
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 from typing import Final
 
 import hypothesis
@@ -17,9 +19,14 @@ import pytest
 hypothesis.settings.register_profile("headrace", deadline=None)
 hypothesis.settings.load_profile("headrace")
 
-# JVMs of tests live for seconds: the optimising compiler would cost more than it gives. Measured on
-# two cores: a Spark program of 33 s takes 24 s. Pods have their own environment.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# JVMs of tests live for seconds: the optimising compiler would cost more than it gives (a Spark
+# program of 33 s takes 24 s without it, on two cores), and so does reading classes from jars where
+# `make test` has written the archive of them. Pods have their own environment.
+JAVA_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+CLASSES = Path(sys.prefix) / "spark-classes.jsa"
+if CLASSES.exists():
+    JAVA_OPTIONS += [f"-XX:SharedArchiveFile={CLASSES}", "-Xlog:cds*=off", "-Xlog:class+path=off"]
+os.environ.setdefault("JAVA_TOOL_OPTIONS", " ".join(JAVA_OPTIONS))
 
 TIERS: Final = ("property", "integration", "kill", "e2e")
 """Cheapest first; a test without any of these markers runs before them all."""

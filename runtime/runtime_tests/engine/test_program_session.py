@@ -167,3 +167,18 @@ def test_properties_are_escaped_for_java():
     assert written == (
         r"a.b=x\u003d1\u003a\u0020\u005c\u0020\u00fc\u000a\u0023\u0021" "\n" r"k=\ud83d\ude00" "\n"
     )
+
+
+def test_the_class_path_begins_with_sparks_jars_in_order_where_there_is_an_archive_of_classes(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "jars").mkdir()
+    for name in ("b.jar", "a.jar", "readme.txt"):
+        (tmp_path / "jars" / name).touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert "spark.driver.extraClassPath" not in session_options(local())
+    monkeypatch.setenv("HEADRACE_CLASSES", "-XX:SharedArchiveFile=/archive")
+    jars = tmp_path / "jars"
+    assert session_options(local())["spark.driver.extraClassPath"] == f"{jars}/a.jar:{jars}/b.jar"
+    users = session_options(local(**{"spark.driver.extraClassPath": "/own.jar"}))
+    assert users["spark.driver.extraClassPath"] == "/own.jar"

@@ -17,12 +17,14 @@ while IFS='=' read -r -d '' name value; do
 done < <(env -0 | grep -z '^SPARK_JAVA_OPT_[0-9]*=' | sort -z -t_ -k4n)
 java_options=("${options[@]#* }")
 
-class_path="${SPARK_CONF_DIR:-/opt/spark/conf}:$SPARK_HOME/jars/*"
+# The archive of classes fits a class path that begins with Spark's jars by name, in order.
+class_path="$(LC_ALL=C; printf '%s:' "$SPARK_HOME"/jars/*.jar)${SPARK_CONF_DIR:-/opt/spark/conf}"
+read -r -a archive_options <<<"${HEADRACE_CLASSES:-}"
 if [[ -n "${SPARK_EXTRA_CLASSPATH:-}" ]]; then
     class_path="$SPARK_EXTRA_CLASSPATH:$class_path"
 fi
 
-exec "$JAVA_HOME/bin/java" "${java_options[@]}" \
+exec "$JAVA_HOME/bin/java" "${archive_options[@]}" "${java_options[@]}" \
     -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" \
     -cp "$class_path" \
     org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \

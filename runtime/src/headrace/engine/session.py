@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
@@ -22,9 +23,11 @@ from headrace.slot.startup import ENV_TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 log = logging.getLogger(__name__)
+
+ENV_CLASSES: Final = "HEADRACE_CLASSES"
+"""Java options that name the image's archive of Spark's classes; set by the runtime image."""
 
 FIXED: Final[Mapping[str, str]] = {
     # plan stability: an epoch's plan is made by Headrace, not re-planned while it runs
@@ -110,7 +113,7 @@ def check_user_conf(conf: Mapping[str, str]) -> None:
 
 def session_options(settings: SessionSettings) -> dict[str, str]:
     """Return all options of a session that is started for the job."""
-    merged = {**DEFAULTS, **settings.conf, **settings.own, **FIXED}
+    merged = {**DEFAULTS, **_class_path(), **settings.conf, **settings.own, **FIXED}
     if settings.jars:
         merged["spark.jars"] = ",".join(str(jar) for jar in settings.jars)
     if not settings.master.startswith("k8s://"):
@@ -119,6 +122,18 @@ def session_options(settings: SessionSettings) -> dict[str, str]:
         merged[f"spark.executorEnv.{ENV_TOKEN}"] = settings.token
         merged.setdefault("spark.executorEnv.PYTHONPATH", python_path())
     return merged
+
+
+def _class_path() -> dict[str, str]:
+    """Spell Spark's jars out where the image has an archive of their classes.
+
+    The archive fits a class path that begins as it did when the archive was made; Spark's own
+    ``jars/*`` has another order on every node. A user's class path wins: the JVM then does without.
+    """
+    if ENV_CLASSES not in os.environ:
+        return {}
+    jars = sorted(str(jar) for jar in Path(os.environ["SPARK_HOME"], "jars").glob("*.jar"))
+    return {"spark.driver.extraClassPath": ":".join(jars)}
 
 
 def python_path() -> str:
