@@ -102,6 +102,7 @@ CALLS: dict[str, Callable[[FsspecStore, Path], object]] = {
         (ConnectionResetError(), StorageUnavailableError),
         (OSError(5, "input/output error"), StorageUnavailableError),
         (ClientError(), StorageUnavailableError),
+        (RuntimeError("the process is ending"), StorageUnavailableError),
         (PermissionError(), StorageAccessError),
         (NotADirectoryError(), StorageAccessError),
     ],
@@ -123,11 +124,12 @@ def test_every_call_tells_what_may_pass_from_what_must_be_fixed(
     assert error is caught.value.__cause__
 
 
+@pytest.mark.parametrize("error", [KeyError("a bug"), NotImplementedError(), RecursionError()])
 def test_an_error_that_nobody_knows_is_not_taken_for_storage(
-    files: FakeFiles, fake: FsspecStore
+    files: FakeFiles, fake: FsspecStore, error: Exception
 ) -> None:
-    files.before["cat_file"] = KeyError("a bug")
-    with pytest.raises(KeyError):
+    files.before["cat_file"] = error
+    with pytest.raises(type(error)):
         fake.get("a")
 
 

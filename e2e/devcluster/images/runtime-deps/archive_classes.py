@@ -18,8 +18,10 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -66,8 +68,8 @@ def run_stream(master: str, extra_class_path: str) -> None:
     for name in NEVER_LOADED_HERE:
         spark._jvm.java.lang.Class.forName(name)  # noqa: SLF001 - PySpark's only door to its JVM
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1000).load()
-    pumped = source.mapInArrow(iter, source.schema)
-    exchanged = pumped.repartition(2, "value").mapInArrow(iter, source.schema)
+    pumped = source.mapInArrow(unchanged, source.schema)
+    exchanged = pumped.repartition(2, "value").mapInArrow(unchanged, source.schema)
     with tempfile.TemporaryDirectory() as directory:
         query = (
             exchanged.writeStream.foreachBatch(
@@ -85,6 +87,11 @@ def run_stream(master: str, extra_class_path: str) -> None:
         raise failed
 
 
+def unchanged(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Pass batches through Python."""
+    return batches
+
+
 def end_jvm() -> None:
     """End the JVM and wait: it writes the archive on its way out."""
     gateway = SparkContext._gateway  # noqa: SLF001 - its process is known nowhere else
@@ -95,4 +102,4 @@ def end_jvm() -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), spelled_out="--spelled-out" in sys.argv[2:])
+    main(Path(sys.argv[1]).resolve(), spelled_out="--spelled-out" in sys.argv[2:])

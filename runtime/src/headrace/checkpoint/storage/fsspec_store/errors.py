@@ -37,10 +37,13 @@ _COMMON: Final[tuple[tuple[tuple[type[Exception], ...], Verdict], ...]] = (
 @contextlib.contextmanager
 def mapped_errors(binding: Binding, uri: str) -> Iterator[None]:
     """Turn the errors of a scheme's client into the storage errors; ``uri`` was accessed."""
-    # TimeoutError, asyncio's and fsspec's too, is an OSError.
-    client_errors: tuple[type[Exception], ...] = (OSError, *binding.errors)
+    # TimeoutError, asyncio's and fsspec's too, is an OSError. RuntimeError is what asyncio and its
+    # threads raise when the process is ending; its kinds below are errors of a program.
+    client_errors: tuple[type[Exception], ...] = (OSError, RuntimeError, *binding.errors)
     try:
         yield
+    except (NotImplementedError, RecursionError):
+        raise
     except client_errors as error:
         raise storage_error(binding.judge(error) or _common(error), error, uri) from error
 

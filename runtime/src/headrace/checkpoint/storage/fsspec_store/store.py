@@ -143,7 +143,10 @@ class FsspecStore:
         if len(keys) == 1:
             self._delete(*keys[0])
         elif keys:
-            with concurrent.futures.ThreadPoolExecutor(min(_DELETERS, len(keys))) as pool:
+            with (
+                mapped_errors(self._binding, self.root_uri),
+                concurrent.futures.ThreadPoolExecutor(min(_DELETERS, len(keys))) as pool,
+            ):
                 for deletion in [pool.submit(self._delete, *key) for key in keys]:
                     deletion.result()
 
