@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -87,7 +87,7 @@ def run_stream(master: str, extra_class_path: str) -> None:
         raise failed
 
 
-def unchanged(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pass batches through Python."""
     return batches
 
