@@ -1,51 +1,37 @@
 """Format of a Kafka spool file: records that wait for their checkpoint (golden-tested).
 
-::
+A `headrace.connectors.spool_file` with the magic ``HRKS`` and::
 
-    file    = header block*
-    header  = "HRKS" | version:u8 | size:u32 | json[size] | xxh3_64(json):u64
-    block   = size:u32 | records:u32 | xxh3_64(payload):u64 | payload[size]
-    payload = msgpack array of records
-    record  = [key|nil, value|nil, timestamp_ms (-1 = none), topic|nil, partition (-1 = by key),
-               headers|nil]
+    record = [key|nil, value|nil, timestamp_ms (-1 = none), topic|nil, partition (-1 = by key),
+              headers|nil]
 
-Integers are big-endian. The JSON is a `SpoolHeader`: it names the ledger and the transactional id,
-so a spool can be published by a process that knows nothing else (after a rescale, a changed prefix,
-or for another job's checkpoint). A nil topic is the header's.
-
-A file does not say where it ends: its length and checksum stand in the checkpoint, and the number
-of records in the committable, which the committer compares before it commits.
+Its header names the ledger and the transactional id, so a spool can be published after a changed
+prefix too. A nil topic is the header's. The number of records stands in the committable; the
+committer compares it before it commits.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
-import xxhash
 
-from headrace.connectors.sink import SpoolFile
-from headrace.errors import CorruptStateError, StorageUnavailableError
+from headrace.connectors.spool_file import (
+    BLOCK_BYTES_TARGET,
+    BLOCK_RECORDS_MAX,
+    SpoolFormat,
+    SpoolWriter,
+)
 
 SPOOL_VERSION: Final = 1
-_MAGIC: Final = b"HRKS"
-_HEADER_PREFIX: Final = struct.Struct(">4sBI")
-_HEADER_CHECKSUM: Final = struct.Struct(">Q")
-_BLOCK_PREFIX: Final = struct.Struct(">IIQ")
 
-BLOCK_RECORDS_MAX: Final = 4096
-BLOCK_BYTES_TARGET: Final = 1 << 20
-"""A block is closed by the first record that reaches either bound; it is the unit of memory."""
+_RECORD_OVERHEAD_BYTES: Final = 16  # without it, empty values would never fill a block
 
 RecordHeaders = list[tuple[str, bytes | None]]
 SpoolRecord = tuple[bytes | None, bytes | None, int, str | None, int, RecordHeaders | None]
 """(key, value, timestamp in ms or -1, topic or None, partition or -1, headers or None)."""
-
-_BLOCK_DECODER: Final = msgspec.msgpack.Decoder(list[SpoolRecord])
-_BLOCK_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class SpoolHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,7 +48,16 @@ class SpoolHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     transactional_id: str
 
 
-class SpoolFileWriter:
+_FORMAT: Final = SpoolFormat(
+    b"HRKS",
+    SPOOL_VERSION,
+    "a Kafka spool",
+    SpoolHeader,
+    msgspec.msgpack.Decoder(list[SpoolRecord]),
+)
+
+
+class SpoolFileWriter(SpoolWriter[SpoolRecord]):
     """Appends records to one new file; not thread-safe.
 
     Every method raises StorageUnavailableError when the local disk refuses.
@@ -70,60 +65,16 @@ class SpoolFileWriter:
 
     def __init__(self, path: Path, header: SpoolHeader) -> None:
         """Create the file and write its header; an existing file is an error."""
-        self._path = path
-        self._checksum = xxhash.xxh3_128()
-        self.size_bytes = 0
-        self._block: list[SpoolRecord] = []
-        self._block_bytes = 0
+        super().__init__(path, _FORMAT.encode_header(header))
         self.records = 0
-        try:
-            self._file: BinaryIO = path.open("xb")
-        except OSError as error:
-            raise _disk_error(path, error) from error
-        self._append(_encode_header(header))
 
     def append(self, record: SpoolRecord) -> None:
         """Add one record."""
         self._block.append(record)
         self.records += 1
-        # Framing adds about 16 bytes a record; without it, empty values would never fill a block.
-        self._block_bytes += 16 + len(record[0] or b"") + len(record[1] or b"")
+        self._block_bytes += _RECORD_OVERHEAD_BYTES + len(record[0] or b"") + len(record[1] or b"")
         if self._block_bytes >= BLOCK_BYTES_TARGET or len(self._block) >= BLOCK_RECORDS_MAX:
             self._end_block()
-
-    def seal(self) -> SpoolFile:
-        """Write what is buffered and close the file; it never changes again."""
-        self._end_block()
-        try:
-            self._file.close()
-        except OSError as error:
-            raise _disk_error(self._path, error) from error
-        return SpoolFile(self._path, self.size_bytes, self._checksum.hexdigest())
-
-    def discard(self) -> None:
-        """Close and delete the unfinished file."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-
-    def _end_block(self) -> None:
-        if self._block:
-            payload = _BLOCK_ENCODER.encode(self._block)
-            self._append(
-                _BLOCK_PREFIX.pack(
-                    len(payload), len(self._block), xxhash.xxh3_64_intdigest(payload)
-                )
-            )
-            self._append(payload)
-            self._block = []
-            self._block_bytes = 0
-
-    def _append(self, data: bytes) -> None:
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise _disk_error(self._path, error) from error
-        self._checksum.update(data)
-        self.size_bytes += len(data)
 
 
 def read_header(path: Path) -> SpoolHeader:
@@ -132,8 +83,7 @@ def read_header(path: Path) -> SpoolHeader:
     Raises:
         CorruptStateError: not a spool file, or of a version that is not known.
     """
-    with path.open("rb") as file:
-        return _read_header(file, path)
+    return _FORMAT.read_header(path)
 
 
 def read_blocks(path: Path) -> Iterator[list[SpoolRecord]]:
@@ -142,58 +92,4 @@ def read_blocks(path: Path) -> Iterator[list[SpoolRecord]]:
     Raises:
         CorruptStateError: a checksum, length or count does not hold.
     """
-    with path.open("rb") as file:
-        _read_header(file, path)
-        while prefix := file.read(_BLOCK_PREFIX.size):
-            if len(prefix) != _BLOCK_PREFIX.size:
-                raise _corrupt(path, "cut off in a block prefix")
-            size, count, checksum = _BLOCK_PREFIX.unpack(prefix)
-            payload = file.read(size)
-            if len(payload) != size or xxhash.xxh3_64_intdigest(payload) != checksum:
-                raise _corrupt(path, "block checksum does not hold")
-            try:
-                records = _BLOCK_DECODER.decode(payload)
-            except msgspec.MsgspecError as error:
-                raise _corrupt(path, "block cannot be decoded") from error
-            if len(records) != count:
-                raise _corrupt(path, "block holds another number of records")
-            yield records
-
-
-def _encode_header(header: SpoolHeader) -> bytes:
-    data = msgspec.json.encode(header)
-    return (
-        _HEADER_PREFIX.pack(_MAGIC, SPOOL_VERSION, len(data))
-        + data
-        + _HEADER_CHECKSUM.pack(xxhash.xxh3_64_intdigest(data))
-    )
-
-
-def _read_header(file: BinaryIO, path: Path) -> SpoolHeader:
-    prefix = file.read(_HEADER_PREFIX.size)
-    if len(prefix) != _HEADER_PREFIX.size:
-        raise _corrupt(path, "cut off in the header")
-    magic, version, size = _HEADER_PREFIX.unpack(prefix)
-    if magic != _MAGIC:
-        raise _corrupt(path, "not a Kafka spool")
-    if version != SPOOL_VERSION:
-        raise _corrupt(path, f"written by another release, spool version {version}")
-    data = file.read(size)
-    checksum = file.read(_HEADER_CHECKSUM.size)
-    if checksum != _HEADER_CHECKSUM.pack(xxhash.xxh3_64_intdigest(data)):
-        raise _corrupt(path, "header checksum does not hold")
-    try:
-        return msgspec.json.decode(data, type=SpoolHeader)
-    except msgspec.MsgspecError as error:
-        raise _corrupt(path, "header cannot be decoded") from error
-
-
-def _corrupt(path: Path, why: str) -> CorruptStateError:
-    return CorruptStateError(
-        f"a spool file cannot be read, restore its checkpoint again: {why}; path={path}"
-    )
-
-
-def _disk_error(path: Path, error: OSError) -> StorageUnavailableError:
-    msg = f"the local disk refused a spool file, look at its free space; path={path} cause={error}"
-    return StorageUnavailableError(msg)
+    return _FORMAT.read_blocks(path)
