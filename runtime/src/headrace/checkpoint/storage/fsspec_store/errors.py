@@ -57,6 +57,8 @@ def storage_error(verdict: Verdict, error: Exception, uri: str) -> HeadraceError
         return ObjectExistsError(f"object exists already; {where}")
     if verdict.failure is Failure.REFUSED:
         return StorageAccessError(f"storage refuses access, check {verdict.advice}; {where}")
+    if isinstance(error, RuntimeError):
+        return StorageUnavailableError(f"storage client ends with its process; {where}")
     return StorageUnavailableError(
         f"storage did not serve the request, check its endpoint if this lasts; {where}"
     )
