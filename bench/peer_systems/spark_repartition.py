@@ -94,6 +94,7 @@ def main() -> None:
         .config("spark.sql.streaming.stateStore.providerClass", PROVIDER)
         .config("spark.sql.shuffle.partitions", args.low)
         .config("spark.sql.streaming.numRecentProgressUpdates", 10_000)
+        .config("spark.sql.streaming.minBatchesToRetain", 2)  # each keeps a copy of what changed
         .config("spark.sql.streaming.offsetLog.formatVersion", "2")
         .getOrCreate()
     )

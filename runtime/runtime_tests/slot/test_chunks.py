@@ -1,5 +1,8 @@
 """Chunks: what goes into an exchange comes out of it, and damage is noticed."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -80,3 +83,31 @@ def test_a_wrong_count_is_noticed():
     chunk[2] = 3
     with pytest.raises(ValueError, match="damaged"):
         decode(bytes(chunk))
+
+
+def test_decoding_columns_does_not_load_pandas(tmp_path):
+    """It would cost the first epoch of every slot process a second, and 40 MB for good."""
+    batch = pa.record_batch(
+        {
+            KEY_GROUP_COLUMN: pa.array([1, 2], pa.int32()),
+            "amount": pa.array([7, 8]),
+            "merchant": pa.array(["a", None]),
+        }
+    )
+    (tmp_path / "chunk").write_bytes(encode_columns(3, batch))
+    program = f"""
+import sys
+from pathlib import Path
+import headrace.slot.process
+from headrace.slot.chunk import decode
+from headrace.slot.columns import column_values
+rows = decode(Path({str(tmp_path / "chunk")!r}).read_bytes())
+assert rows.key_groups.tolist() == [1, 2]
+assert column_values(rows.batch.column("amount")) == [7, 8]
+assert column_values(rows.batch.column("merchant")) == ["a", None]
+print("pandas" in sys.modules)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "False\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rocksdict import Rdict
 
+from headrace.clock import SystemClock
 from headrace.config.job_configuration import parse_options
 from headrace.errors import CorruptStateError, InternalError, InvalidConfigError, LocalStorageError
 from headrace.keygroups import KeyGroupRange
@@ -16,7 +17,7 @@ from headrace.state.rocksdb.errors import reading_stored_files, translate
 from headrace.state.rocksdb.factory import RocksDBBackendFactory
 from headrace.state.rocksdb.settings import parse_settings
 
-from .bench_of_state import MAX_PARALLELISM, StateBench, as_source, one_key_per_group
+from .bench_of_state import MAX_PARALLELISM, ManualClock, StateBench, as_source, one_key_per_group
 
 KEYS = one_key_per_group()
 MB = 1 << 20
@@ -488,3 +489,42 @@ def test_a_snapshot_can_be_taken_right_after_a_restore(make_rocksdb) -> None:
     restored = make_rocksdb(sources=[bench.freeze()])
     again = make_rocksdb(sources=[as_source(restored.snapshot())])
     assert again.read(KEYS) == dict.fromkeys(KEYS, 1)
+
+
+def test_a_settled_database_has_nothing_left_to_write_or_merge(make_rocksdb) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+    storage = storage_of(bench)
+    bench.backend.flush()
+
+    def unwritten() -> float:
+        entries = "rocksdb.num-entries-active-mem-table"
+        return sum(storage.rows(name).gauge(entries) for name in storage.families)
+
+    assert unwritten() > 0
+    assert storage.settle(SystemClock(), timeout_s=60)
+    gauges = storage.metrics()
+    assert gauges["rocksdb.num-running-compactions"] == gauges["rocksdb.num-running-flushes"] == 0
+    assert unwritten() == 0
+    assert bench.read(["a"]) == {"a": 1}
+
+
+class WaitingClock(ManualClock):
+    """Time that passes while somebody waits."""
+
+    def wait(self, event: object, timeout_s: float) -> bool:
+        self.time_ms += round(timeout_s * 1000)
+        return False
+
+
+def test_a_database_that_does_not_settle_is_waited_for_no_longer_than_asked(
+    make_rocksdb, monkeypatch
+) -> None:
+    bench = make_rocksdb()
+    bench.put({"a": 1})
+    storage = storage_of(bench)
+    clock = WaitingClock()
+    monkeypatch.setattr("headrace.state.rocksdb.storage.RocksDBRows.gauge", lambda *_: 1.0)
+    started_s = clock.monotonic_s()
+    assert not storage.settle(clock, timeout_s=30)
+    assert 30 <= clock.monotonic_s() - started_s < 31

@@ -22,7 +22,7 @@ from headrace.driver.restoring import REGISTRATION_S, restore_target
 from headrace.engine.epochs import start_slots
 from headrace.engine.exchange import SlotExchange
 from headrace.engine.pump import SlotStarter
-from headrace.slot.messages import AbandonRescale, HandOver, Prepare, Prepared, Rescale
+from headrace.slot.messages import AbandonRescale, Prepare, Prepared, Rescale
 
 if TYPE_CHECKING:
     from headrace.checkpoint.protocol.types import CheckpointMetadata, FileHandle
@@ -41,6 +41,8 @@ class _Step(enum.Enum):
     BASE = enum.auto()  # the base checkpoint is in progress
     STARTING = enum.auto()  # processes of the next layout are coming up
     PREPARING = enum.auto()
+    WANT_LAST = enum.auto()  # prepared; one more checkpoint, so that the switch's own is small
+    LAST = enum.auto()
     READY = enum.auto()
     SWITCHING = enum.auto()
     VERIFYING = enum.auto()
@@ -56,9 +58,10 @@ class RescaleDuty:
         self._step = _Step.IDLE
         self._order: RescaleOperation | None = None
         self._base: CheckpointId | None = None
+        self._last: CheckpointId | None = None
         self._metadata: CheckpointMetadata | None = None
         self._directories: dict[str, str] = {}
-        self._changes: dict[OperatorUid, list[FileHandle]] = {}
+        self._changes: dict[OperatorUid, dict[int, FileHandle]] = {}
         self._number: int | None = None
         self._layout: Layout | None = None
         self._abandoned = threading.Event()
@@ -88,7 +91,7 @@ class RescaleDuty:
             self._step = _Step.WANT_BASE
             self._began_s = self._parts.clock.monotonic_s()
             self._service.enter(RescalePhase.PREPARING)
-        if self._step is _Step.WANT_BASE:
+        if self._step in {_Step.WANT_BASE, _Step.WANT_LAST}:
             self._parts.coordinator.force()
         return False
 
@@ -98,6 +101,8 @@ class RescaleDuty:
             self._step, self._base = _Step.BASE, checkpoint_id
             self._directories.clear()
             return Rescale.BASE
+        if self._step is _Step.WANT_LAST:
+            self._step, self._last = _Step.LAST, checkpoint_id
         return Rescale.HAND_OVER if self._step is _Step.SWITCHING else Rescale.NONE
 
     def acked(self, slot: int, ack: Ack) -> None:
@@ -107,13 +112,15 @@ class RescaleDuty:
                 self._directories[f"{uid}/{slot}"] = directory
         if self._step is _Step.SWITCHING:
             for uid, file in ack.changes.items():
-                self._changes.setdefault(uid, []).append(file)
+                self._changes.setdefault(uid, {})[slot] = file
                 self._service.moved(file.size_bytes)
 
     def aborted(self, checkpoint_id: CheckpointId) -> None:
         """A checkpoint was given up: a base is taken again, changes are not known any more."""
         if self._step is _Step.BASE and checkpoint_id == self._base:
             self._step, self._base = _Step.WANT_BASE, None
+        if self._step is _Step.LAST and checkpoint_id == self._last:
+            self._step = _Step.WANT_LAST
         if self._step is _Step.SWITCHING:
             self._changes.clear()
 
@@ -126,6 +133,8 @@ class RescaleDuty:
         """A checkpoint exists; returns the switch when it was the last at this parallelism."""
         if self._step is _Step.BASE and checkpoint_id == self._base:
             self._start_layout()
+        elif self._step is _Step.LAST and checkpoint_id == self._last:
+            self._step = _Step.READY
         elif self._step is _Step.VERIFYING:
             self._finish()
         elif self._step is _Step.SWITCHING and self._layout is not None and self._base is not None:
@@ -136,8 +145,7 @@ class RescaleDuty:
             changes = {
                 uid: files for uid, files in self._changes.items() if len(files) == owners[uid]
             }
-            hand_over = HandOver(self._base, changes)
-            return Switch(old, self._layout, checkpoint_id, hand_over, self._paused_s)
+            return Switch(old, self._layout, checkpoint_id, self._base, changes, self._paused_s)
         return None
 
     def first_epoch(self) -> None:
@@ -198,7 +206,7 @@ class RescaleDuty:
 
     def tick(self) -> None:
         """Prepare when every process has registered; give up when it takes too long."""
-        if self._step not in {_Step.STARTING, _Step.PREPARING}:
+        if self._step not in {_Step.STARTING, _Step.PREPARING, _Step.WANT_LAST, _Step.LAST}:
             return
         parts = self._parts
         waited_s = parts.clock.monotonic_s() - self._began_s
@@ -258,7 +266,7 @@ class RescaleDuty:
         self._service.moved(message.downloaded_bytes + message.copied_bytes)
         self._prepared.add(event.slot)
         if self._layout is not None and len(self._prepared) == self._layout.graph.parallelism:
-            self._step = _Step.READY
+            self._step = _Step.WANT_LAST
             self._service.prepared(round((self._parts.clock.monotonic_s() - self._began_s) * 1000))
 
     # --- the end --------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ A rescale is a planned failover to another parallelism whose state was moved bef
 
     WAITING    ordered; the next barrier takes the *base* checkpoint
     PREPARING  epochs go on; slots of the next layout build their rows from the base, while the
-               present ones note what changes
+               present ones note what changes; then one more checkpoint, so that the last one at
+               the old parallelism is small
     SWITCHING  a barrier: the last checkpoint of the old parallelism takes the changes along; the
                next generation starts at the new parallelism from prepared rows and changes
     VERIFYING  epochs go on at the new parallelism; the old slots wait until a checkpoint succeeds
@@ -32,14 +33,17 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import InvalidConfigError, RescaleFailedError
 from headrace.ids import new_trigger_id
-from headrace.keygroups import slot_of_key_group
+from headrace.keygroups import key_group_range_of_slot, slot_of_key_group
+from headrace.slot.messages import HandOver
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.checkpoint.protocol.types import FileHandle
     from headrace.clock import Clock
     from headrace.engine.exchange import SlotExchange
     from headrace.graph.job_graph import JobGraph
-    from headrace.ids import CheckpointId, TriggerId
-    from headrace.slot.messages import HandOver
+    from headrace.ids import CheckpointId, OperatorUid, SlotIndex, TriggerId
 
 log = logging.getLogger(__name__)
 
@@ -104,9 +108,30 @@ class Switch:
     new: Layout
     checkpoint_id: CheckpointId
     """The last checkpoint of the old parallelism, which the new one begins with."""
-    hand_over: HandOver
+    base: CheckpointId
+    """What rows were prepared from."""
+    changes: Mapping[OperatorUid, Mapping[int, FileHandle]]
+    """Changes since then, by former owner; an operator that lost track is left out."""
     paused_s: float
     """Monotonic time of the last barrier at the old parallelism."""
+
+    def hand_over_to(self, slot: SlotIndex) -> HandOver:
+        """Return what a slot needs beside its prepared rows: changes of owners before it."""
+        old, new = self.old.graph, self.new.graph
+        changes = {}
+        for operator in new.operators_in(slot):
+            files = self.changes.get(operator.uid)
+            if files is None:
+                continue
+            total = new.max_parallelism
+            own = key_group_range_of_slot(slot, new.parallelism_of(operator), total)
+            before = old.parallelism_of(operator)
+            changes[operator.uid] = [
+                files[former]
+                for former in sorted(files)
+                if key_group_range_of_slot(former, before, total).intersection(own)
+            ]
+        return HandOver(self.base, changes)
 
 
 def moved_key_groups(max_parallelism: int, old: int, new: int) -> int:

@@ -24,7 +24,7 @@ from headrace.engine.source_frames import build_source_frame
 from headrace.engine.source_readers import SourceLimits
 from headrace.errors import IncompatibleStateError, NoRestorableStateError, SlotLostError
 from headrace.graph.stream_graph import OperatorKind
-from headrace.ids import Epoch
+from headrace.ids import Epoch, SlotIndex
 from headrace.slot.job import WATERMARK_UID
 from headrace.slot.messages import Restore
 
@@ -270,7 +270,7 @@ class SlotRestoration:
         assigned = self._assign()
         registered = self._parts.slots.live()
         for slot in range(graph.parallelism):
-            order = self._order(pickled, assigned[slot] if assigned else None)
+            order = self._order(SlotIndex(slot), pickled, assigned[slot] if assigned else None)
             if slot not in registered or not self._parts.slots.send(slot, order):
                 msg = f"a slot went away before it was restored; slot={slot}"
                 raise SlotLostError(msg)
@@ -285,7 +285,7 @@ class SlotRestoration:
             log.warning("state is left behind operators=%s", list(plan.dropped))
         return plan.slots
 
-    def _order(self, job_graph: bytes, assigned: SlotRestore | None) -> Restore:
+    def _order(self, slot: SlotIndex, job_graph: bytes, assigned: SlotRestore | None) -> Restore:
         metadata, graph = self._claimed.restore, self._graph
         first = Epoch(metadata.source.epoch + 1 if metadata and metadata.source else 0)
         return Restore(
@@ -302,12 +302,12 @@ class SlotRestoration:
             committables=list(assigned.committables) if assigned else [],
             first_epoch=first,
             watermark_ms=metadata.watermark_ms if metadata else None,
-            hand_over=self._hand_over(),
+            hand_over=self._hand_over(slot),
         )
 
-    def _hand_over(self) -> HandOver | None:
+    def _hand_over(self, slot: SlotIndex) -> HandOver | None:
         """Return how prepared slots take over, if this very checkpoint is what they wait for."""
         switch, metadata = self._parts.rescales.switch, self._claimed.restore
         if switch is None or metadata is None or metadata.checkpoint_id != switch.checkpoint_id:
             return None
-        return switch.hand_over
+        return switch.hand_over_to(slot)

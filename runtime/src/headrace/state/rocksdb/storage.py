@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Final
 
 from rocksdict import AccessType, Checkpoint, Rdict, ReadOptions, WriteBatch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from rocksdict import ColumnFamily
 
+    from headrace.clock import Clock
     from headrace.state.rocksdb.options import DatabaseOptions
 
 DEFAULT_COLUMN_FAMILY: Final = "default"
@@ -32,6 +34,14 @@ MEMTABLES_MIN: Final = 1 << 20
 """Least common bound of memtables; below it every write would wait for the disk."""
 
 _MEMTABLES: Final = "rocksdb.cur-size-all-mem-tables"
+
+_WORKING: Final = (
+    "rocksdb.num-running-flushes",
+    "rocksdb.num-running-compactions",
+    "rocksdb.compaction-pending",
+)
+
+SETTLE_POLL_S: Final = 0.02
 
 _SUMMED: Final = {
     "rocksdb.actual-delayed-write-rate": False,
@@ -204,6 +214,22 @@ class RocksDBStorage:
         # A memtable holds at least one block of its arena: flushing such a one frees nothing.
         if sizes[largest] > 2 * self._options.settings.arena_block_bytes:
             self._rows[largest].flush()
+
+    def settle(self, clock: Clock, timeout_s: float) -> bool:
+        """Write out the memtables and wait until RocksDB's threads have nothing to do.
+
+        What they do after a restore competes with the first epochs for processors and, at worst,
+        holds writes up. Returns False when it takes longer than ``timeout_s`` seconds.
+        """
+        with translating("writing state failed", self.path):
+            for rows in self._rows.values():
+                rows.flush()
+        never, deadline_s = threading.Event(), clock.monotonic_s() + timeout_s
+        while any(rows.gauge(name) for rows in self._rows.values() for name in _WORKING):
+            if clock.monotonic_s() > deadline_s:
+                return False
+            clock.wait(never, SETTLE_POLL_S)
+        return True
 
     def freeze(self, directory: Path) -> tuple[SnapshotFile, ...]:
         """Put hard links of all files into ``directory``, after writing out the memtables."""
