@@ -421,7 +421,8 @@ class GenerationRun:
                         outcome = Outcome.RESCALED
                         continue
                     self._tell_slots(NotifyComplete(self._generation, checkpoint_id))
-                    self._parts.subsume()
+                    if not self._rescale.is_catching_up:  # slots still read files of its round
+                        self._parts.subsume()
                 case AbortCheckpoint(checkpoint_id, reason):
                     log.warning("checkpoint failed checkpoint=%s reason=%s", checkpoint_id, reason)
                     self._tell_slots(NotifyAborted(self._generation, checkpoint_id))

@@ -9,30 +9,37 @@ from __future__ import annotations
 import dataclasses
 import enum
 import logging
+import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import cloudpickle
 import msgspec
 
 from headrace.checkpoint.restore import assign_restore
 from headrace.driver.events import LayoutStarted, SlotGone
-from headrace.driver.rescaling import Layout, RescalePhase, Switch
+from headrace.driver.rescaling import Layout, RescalePhase, Switch, changes_for
 from headrace.driver.restoring import REGISTRATION_S, restore_target
 from headrace.engine.epochs import start_slots
 from headrace.engine.exchange import SlotExchange
 from headrace.engine.pump import SlotStarter
-from headrace.slot.messages import AbandonRescale, Prepare, Prepared, Rescale
+from headrace.ids import SlotIndex
+from headrace.slot.messages import AbandonRescale, CatchUp, HandOver, Prepare, Prepared, Rescale
 
 if TYPE_CHECKING:
-    from headrace.checkpoint.protocol.types import CheckpointMetadata, FileHandle
+    from headrace.checkpoint.protocol.types import CheckpointMetadata
     from headrace.driver.events import SlotSaid
     from headrace.driver.parts import JobParts
-    from headrace.driver.rescaling import RescaleOperation
-    from headrace.ids import AttemptId, CheckpointId, Generation, OperatorUid
+    from headrace.driver.rescaling import Changes, RescaleOperation
+    from headrace.ids import AttemptId, CheckpointId, Generation
     from headrace.slot.messages import Ack
 
 log = logging.getLogger(__name__)
+
+ROUNDS_MAX: Final = 3
+"""Rounds of catching up before the switch comes anyway: what is left need not ever be small."""
+SMALL_BYTES: Final = 16 << 20
+"""Changes that are handed over within the pause without another round."""
 
 
 class _Step(enum.Enum):
@@ -41,8 +48,9 @@ class _Step(enum.Enum):
     BASE = enum.auto()  # the base checkpoint is in progress
     STARTING = enum.auto()  # processes of the next layout are coming up
     PREPARING = enum.auto()
-    WANT_LAST = enum.auto()  # prepared; one more checkpoint, so that the switch's own is small
-    LAST = enum.auto()
+    WANT_ROUND = enum.auto()
+    ROUND = enum.auto()  # a checkpoint takes along what has changed
+    CATCHING_UP = enum.auto()
     READY = enum.auto()
     SWITCHING = enum.auto()
     VERIFYING = enum.auto()
@@ -58,10 +66,13 @@ class RescaleDuty:
         self._step = _Step.IDLE
         self._order: RescaleOperation | None = None
         self._base: CheckpointId | None = None
-        self._last: CheckpointId | None = None
+        self._round: CheckpointId | None = None
+        self._rounds = 0
+        self._left_bytes = sys.maxsize
+        """Size of the last round's changes: the next one's are smaller."""
         self._metadata: CheckpointMetadata | None = None
         self._directories: dict[str, str] = {}
-        self._changes: dict[OperatorUid, dict[int, FileHandle]] = {}
+        self._changes: Changes = {}
         self._number: int | None = None
         self._layout: Layout | None = None
         self._abandoned = threading.Event()
@@ -78,6 +89,11 @@ class RescaleDuty:
         """Whether this generation ends with a hand-over."""
         return self._step is _Step.SWITCHING
 
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether new slots read changes that no checkpoint's metadata knows."""
+        return self._step is _Step.CATCHING_UP
+
     def at_barrier(self) -> bool:
         """A barrier stands and no checkpoint is in progress; returns whether to switch now."""
         if self._step is _Step.READY:
@@ -91,7 +107,7 @@ class RescaleDuty:
             self._step = _Step.WANT_BASE
             self._began_s = self._parts.clock.monotonic_s()
             self._service.enter(RescalePhase.PREPARING)
-        if self._step in {_Step.WANT_BASE, _Step.WANT_LAST}:
+        if self._step in {_Step.WANT_BASE, _Step.WANT_ROUND}:
             self._parts.coordinator.force()
         return False
 
@@ -101,8 +117,10 @@ class RescaleDuty:
             self._step, self._base = _Step.BASE, checkpoint_id
             self._directories.clear()
             return Rescale.BASE
-        if self._step is _Step.WANT_LAST:
-            self._step, self._last = _Step.LAST, checkpoint_id
+        if self._step is _Step.WANT_ROUND:
+            self._step, self._round = _Step.ROUND, checkpoint_id
+            self._changes.clear()
+            return Rescale.ROUND
         return Rescale.HAND_OVER if self._step is _Step.SWITCHING else Rescale.NONE
 
     def acked(self, slot: int, ack: Ack) -> None:
@@ -110,17 +128,20 @@ class RescaleDuty:
         if ack.checkpoint_id == self._base:
             for uid, directory in ack.directories.items():
                 self._directories[f"{uid}/{slot}"] = directory
-        if self._step is _Step.SWITCHING:
+        if self._step is _Step.SWITCHING or ack.checkpoint_id == self._round:
             for uid, file in ack.changes.items():
                 self._changes.setdefault(uid, {})[slot] = file
                 self._service.moved(file.size_bytes)
 
     def aborted(self, checkpoint_id: CheckpointId) -> None:
-        """A checkpoint was given up: a base is taken again, changes are not known any more."""
+        """A checkpoint was given up: a base is taken again, changes are not known any more.
+
+        Those of a round are lost for good: what was prepared leads nowhere.
+        """
         if self._step is _Step.BASE and checkpoint_id == self._base:
             self._step, self._base = _Step.WANT_BASE, None
-        if self._step is _Step.LAST and checkpoint_id == self._last:
-            self._step = _Step.WANT_LAST
+        if self._step is _Step.ROUND and checkpoint_id == self._round:
+            self.give_up(f"a checkpoint of the rescale failed; checkpoint={checkpoint_id}")
         if self._step is _Step.SWITCHING:
             self._changes.clear()
 
@@ -133,19 +154,15 @@ class RescaleDuty:
         """A checkpoint exists; returns the switch when it was the last at this parallelism."""
         if self._step is _Step.BASE and checkpoint_id == self._base:
             self._start_layout()
-        elif self._step is _Step.LAST and checkpoint_id == self._last:
-            self._step = _Step.READY
+        elif self._step is _Step.ROUND and checkpoint_id == self._round:
+            self._catch_up()
         elif self._step is _Step.VERIFYING:
             self._finish()
         elif self._step is _Step.SWITCHING and self._layout is not None and self._base is not None:
             old = Layout(self._parts.slots.layout, self._parts.graph, self._parts.exchange)
-            # Changes count only when every former owner has given his.
-            graph = old.graph
-            owners = {o.uid: graph.parallelism_of(o) for o in graph.operators()}
-            changes = {
-                uid: files for uid, files in self._changes.items() if len(files) == owners[uid]
-            }
-            return Switch(old, self._layout, checkpoint_id, self._base, changes, self._paused_s)
+            return Switch(
+                old, self._layout, checkpoint_id, self._base, self._changes, self._paused_s
+            )
         return None
 
     def first_epoch(self) -> None:
@@ -206,7 +223,7 @@ class RescaleDuty:
 
     def tick(self) -> None:
         """Prepare when every process has registered; give up when it takes too long."""
-        if self._step not in {_Step.STARTING, _Step.PREPARING, _Step.WANT_LAST, _Step.LAST}:
+        if self._step in {_Step.IDLE, _Step.SWITCHING, _Step.VERIFYING}:
             return
         parts = self._parts
         waited_s = parts.clock.monotonic_s() - self._began_s
@@ -258,16 +275,46 @@ class RescaleDuty:
             self.give_up(f"a slot of the new parallelism went away; slot={event.slot}")
             return
         message = event.message
-        if not isinstance(message, Prepared) or self._step is not _Step.PREPARING:
+        if not isinstance(message, Prepared):
+            return
+        if self._step is _Step.CATCHING_UP and message.checkpoint_id == self._round:
+            self._count_prepared(event.slot)
+        if self._step is not _Step.PREPARING:
             return
         if message.error is not None:
             self.give_up(f"a slot could not prepare: {message.error.kind}: {message.error.message}")
             return
         self._service.moved(message.downloaded_bytes + message.copied_bytes)
-        self._prepared.add(event.slot)
-        if self._layout is not None and len(self._prepared) == self._layout.graph.parallelism:
-            self._step = _Step.WANT_LAST
-            self._service.prepared(round((self._parts.clock.monotonic_s() - self._began_s) * 1000))
+        self._count_prepared(event.slot)
+
+    def _count_prepared(self, slot: int) -> None:
+        self._prepared.add(slot)
+        if self._layout is None or len(self._prepared) < self._layout.graph.parallelism:
+            return
+        if self._step is _Step.CATCHING_UP:
+            self._base = self._round
+        self._changes, self._round = {}, None
+        if self._left_bytes > SMALL_BYTES and self._rounds < ROUNDS_MAX:
+            self._step = _Step.WANT_ROUND
+            return
+        self._step = _Step.READY
+        self._service.prepared(round((self._parts.clock.monotonic_s() - self._began_s) * 1000))
+
+    def _catch_up(self) -> None:
+        """A round's checkpoint exists: hand its changes to the new slots."""
+        layout, base, reached = self._layout, self._base, self._round
+        if layout is None or base is None or reached is None:
+            return
+        self._step = _Step.CATCHING_UP
+        self._rounds += 1
+        files = [file for owners in self._changes.values() for file in owners.values()]
+        self._left_bytes = sum(file.size_bytes for file in files)
+        self._prepared.clear()
+        for slot in self._attempts:
+            changes = changes_for(SlotIndex(slot), self._parts.graph, layout.graph, self._changes)
+            order = CatchUp(reached, HandOver(base, changes))
+            self._parts.slots.send(slot, order, layout.number)
+        log.info("rescale round=%s changed_bytes=%s", self._rounds, self._left_bytes)
 
     # --- the end --------------------------------------------------------------------------------
 

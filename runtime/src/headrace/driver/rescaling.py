@@ -5,8 +5,8 @@ A rescale is a planned failover to another parallelism whose state was moved bef
 
     WAITING    ordered; the next barrier takes the *base* checkpoint
     PREPARING  epochs go on; slots of the next layout build their rows from the base, while the
-               present ones note what changes; then one more checkpoint, so that the last one at
-               the old parallelism is small
+               present ones note what changes; then in rounds: a checkpoint takes the changes
+               along, the new slots catch up, until what is left is small
     SWITCHING  a barrier: the last checkpoint of the old parallelism takes the changes along; the
                next generation starts at the new parallelism from prepared rows and changes
     VERIFYING  epochs go on at the new parallelism; the old slots wait until a checkpoint succeeds
@@ -29,7 +29,7 @@ import enum
 import logging
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.errors import InvalidConfigError, RescaleFailedError
 from headrace.ids import new_trigger_id
@@ -37,8 +37,6 @@ from headrace.keygroups import key_group_range_of_slot, slot_of_key_group
 from headrace.slot.messages import HandOver
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from headrace.checkpoint.protocol.types import FileHandle
     from headrace.clock import Clock
     from headrace.engine.exchange import SlotExchange
@@ -100,6 +98,10 @@ class Layout:
     exchange: SlotExchange
 
 
+Changes: TypeAlias = "dict[OperatorUid, dict[int, FileHandle]]"
+"""Files of changes by operator and former owner."""
+
+
 @dataclass(frozen=True, slots=True)
 class Switch:
     """A rescale between its two generations: where it came from and where it goes."""
@@ -110,28 +112,37 @@ class Switch:
     """The last checkpoint of the old parallelism, which the new one begins with."""
     base: CheckpointId
     """What rows were prepared from."""
-    changes: Mapping[OperatorUid, Mapping[int, FileHandle]]
-    """Changes since then, by former owner; an operator that lost track is left out."""
+    changes: Changes
+    """Since then."""
     paused_s: float
     """Monotonic time of the last barrier at the old parallelism."""
 
     def hand_over_to(self, slot: SlotIndex) -> HandOver:
-        """Return what a slot needs beside its prepared rows: changes of owners before it."""
-        old, new = self.old.graph, self.new.graph
-        changes = {}
-        for operator in new.operators_in(slot):
-            files = self.changes.get(operator.uid)
-            if files is None:
-                continue
-            total = new.max_parallelism
-            own = key_group_range_of_slot(slot, new.parallelism_of(operator), total)
-            before = old.parallelism_of(operator)
-            changes[operator.uid] = [
-                files[former]
-                for former in sorted(files)
-                if key_group_range_of_slot(former, before, total).intersection(own)
-            ]
+        """Return what a slot needs beside its prepared rows."""
+        changes = changes_for(slot, self.old.graph, self.new.graph, self.changes)
         return HandOver(self.base, changes)
+
+
+def changes_for(
+    slot: SlotIndex, old: JobGraph, new: JobGraph, changes: Changes
+) -> dict[OperatorUid, list[FileHandle]]:
+    """Return the changes of those owners whose key groups a slot of the new layout gets.
+
+    An operator of which any former owner has lost track is left out.
+    """
+    found = {}
+    for operator in new.operators_in(slot):
+        files, before = changes.get(operator.uid, {}), old.parallelism_of(operator)
+        if len(files) < before:
+            continue
+        total = new.max_parallelism
+        own = key_group_range_of_slot(slot, new.parallelism_of(operator), total)
+        found[operator.uid] = [
+            files[former]
+            for former in range(before)
+            if key_group_range_of_slot(former, before, total).intersection(own)
+        ]
+    return found
 
 
 def moved_key_groups(max_parallelism: int, old: int, new: int) -> int:

@@ -313,10 +313,11 @@ class SlotJob:
             (part, part.backend.snapshot(snapshots.directory(checkpoint_id, part.operator_id)))
             for part in self._keyed.values()
         )
-        if rescale is Rescale.BASE:
+        hands_over = rescale in {Rescale.ROUND, Rescale.HAND_OVER}
+        changes = self._write_changes(checkpoint_id) if hands_over else ()
+        if rescale in {Rescale.BASE, Rescale.ROUND}:
             for part in self._keyed.values():
                 part.backend.track_changes(TRACKED_BYTES_MAX // len(self._keyed))
-        changes = self._write_changes(checkpoint_id) if rescale is Rescale.HAND_OVER else ()
         return FrozenSlot(
             checkpoint_id=checkpoint_id,
             keyed=keyed,
@@ -330,7 +331,7 @@ class SlotJob:
     def _write_changes(
         self, checkpoint_id: CheckpointId
     ) -> tuple[tuple[OperatorUid, LocalFile], ...]:
-        """Write what changed since the rescale's base; operators that lost track are left out."""
+        """Write what changed since the last round; operators that lost track are left out."""
         written = []
         for part in self._keyed.values():
             name = f"changes-{self._environment.slot}"

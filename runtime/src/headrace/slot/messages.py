@@ -121,7 +121,7 @@ class Committed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, tag=True):
-    """Answer to `Prepare`; ``error`` is None when the slot is ready to take over."""
+    """Answer to `Prepare` and `CatchUp`: where the rows are; no ``error``: ready to take over."""
 
     checkpoint_id: CheckpointId
     prepare_ms: float
@@ -230,14 +230,28 @@ class Prepare(msgspec.Struct, frozen=True, tag=True):
     directories: dict[str, str]
 
 
+class CatchUp(msgspec.Struct, frozen=True, tag=True):
+    """Bring prepared rows on to a later checkpoint, answered by `Prepared` with its id.
+
+    Attributes:
+        checkpoint_id: where the rows are then; a later hand-over or round begins there.
+        hand_over: changes from where they are now.
+    """
+
+    checkpoint_id: CheckpointId
+    hand_over: HandOver
+
+
 class Rescale(enum.StrEnum):
     """What a checkpoint is for in a rescale."""
 
     NONE = "none"
     BASE = "base"
     """New owners are built from it: keep it, and note what changes from here."""
+    ROUND = "round"
+    """What changed since the base, or since the round before, goes with the ack; noting goes on."""
     HAND_OVER = "hand-over"
-    """The last one at the old parallelism: what changed since the base goes with the ack."""
+    """The last one at the old parallelism: like a round, and noting ends."""
 
 
 class TriggerCheckpoint(msgspec.Struct, frozen=True, tag=True):
@@ -278,6 +292,7 @@ class Shutdown(msgspec.Struct, frozen=True, tag=True):
 ToSlot = (
     Restore
     | Prepare
+    | CatchUp
     | TriggerCheckpoint
     | NotifyComplete
     | NotifyAborted

@@ -17,9 +17,10 @@ import msgspec
 
 from headrace.checkpoint.download import SnapshotDownloader
 from headrace.checkpoint.storage.opening import open_store
-from headrace.errors import CorruptStateError, LocalStorageError
+from headrace.errors import CorruptStateError, LocalStorageError, StorageUnavailableError
 from headrace.slot.keyed_state import KeyedPlace
 from headrace.slot.settings import SlotSettings
+from headrace.state.changes import apply_changes
 from headrace.state.contract import RestoreSource
 from headrace.state.factory import backend_factory
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.graph.job_graph import JobGraph
     from headrace.ids import CheckpointId, OperatorUid
     from headrace.slot.job import SlotEnvironment
-    from headrace.slot.messages import Prepare
+    from headrace.slot.messages import CatchUp, Prepare
     from headrace.state.contract import BackendConfig
     from headrace.state.storage import StateStorage
 
@@ -39,20 +40,47 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PreparedState:
-    """Rows of every keyed operator as of the base checkpoint, waiting for a hand-over.
+    """Rows of every keyed operator as of one checkpoint, waiting for a hand-over.
 
     Attributes:
-        base: the checkpoint.
+        base: the checkpoint; moves on with every `catch_up`.
         downloaded_bytes, copied_bytes: from storage, and from former owners on this disk.
     """
 
     base: CheckpointId
     directory: Path
+    downloader: SnapshotDownloader
     downloaded_bytes: int = 0
     copied_bytes: int = 0
     operators: dict[OperatorUid, tuple[BackendConfig[object], StateStorage]] = field(
         default_factory=dict
     )
+
+    def catch_up(self, order: CatchUp) -> int:
+        """Apply what changed up to a later checkpoint; returns the bytes downloaded.
+
+        An operator whose changes are not known is let go of: its rows lead nowhere, and the slot
+        restores it from storage when it takes over.
+        """
+        moved = 0
+        directory = self.directory / f"changes-{order.checkpoint_id}"
+        for index, (uid, (config, storage)) in enumerate(list(self.operators.items())):
+            files = order.hand_over.changes.get(uid)
+            cause: object = "changes are not known"
+            if files is not None and order.hand_over.base == self.base:
+                try:
+                    for path in self.downloader.download_files(files, directory / str(index)):
+                        apply_changes(path, storage, config.key_group_range)
+                    moved += sum(file.size_bytes for file in files)
+                    continue
+                except (CorruptStateError, StorageUnavailableError) as error:
+                    cause = error
+            log.warning("prepared rows are given up operator=%s cause=%s", uid, cause)
+            storage.close()
+            del self.operators[uid]
+        shutil.rmtree(directory, ignore_errors=True)
+        self.base = order.checkpoint_id
+        return moved
 
     def close(self) -> None:
         """Close what nobody took."""
@@ -69,7 +97,7 @@ def prepare_state(
     Raises:
         HeadraceError: a handle's files cannot be had or read.
     """
-    prepared = PreparedState(order.checkpoint_id, place.directory)
+    prepared = PreparedState(order.checkpoint_id, place.directory, downloader)
     factory = backend_factory(place.settings.state_backend)
     try:
         for operator in graph.operators_in(place.slot):

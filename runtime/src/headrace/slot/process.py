@@ -39,6 +39,7 @@ from headrace.slot.job import SlotEnvironment, SlotJob
 from headrace.slot.messages import (
     AbandonRescale,
     Ack,
+    CatchUp,
     Committed,
     Decline,
     EpochEnd,
@@ -163,14 +164,11 @@ class SlotProcess:
         self._on_order(Shutdown(reason=reason))
 
     def _obey(self, order: ToSlot | FrozenOutcome) -> None:
-        if isinstance(order, Restore):
-            self._restore(order)
-            return
-        if isinstance(order, Prepare):
-            self._prepare(order)
-            return
         if isinstance(order, Shutdown):
             return  # handled by the main loop
+        if isinstance(order, (Restore, Prepare, CatchUp)):
+            self._take_over(order)
+            return
         if order.generation != self._generation or self._job is None:
             return
         match order:
@@ -187,6 +185,15 @@ class SlotProcess:
                 self._job.stop_tracking()
             case FrozenOutcome():
                 order.deliver(self)
+
+    def _take_over(self, order: Restore | Prepare | CatchUp) -> None:
+        match order:
+            case Restore():
+                self._restore(order)
+            case Prepare():
+                self._prepare(order)
+            case CatchUp():
+                self._catch_up(order)
 
     def _restore(self, order: Restore) -> None:
         started = self._clock.monotonic_s()
@@ -234,6 +241,20 @@ class SlotProcess:
                 downloaded_bytes=prepared.downloaded_bytes if prepared else 0,
                 copied_bytes=prepared.copied_bytes if prepared else 0,
                 error=error,
+            )
+        )
+
+    def _catch_up(self, order: CatchUp) -> None:
+        """Bring prepared rows on; operators that cannot be are restored from storage later."""
+        started = self._clock.monotonic_s()
+        moved = self._prepared.catch_up(order) if self._prepared is not None else 0
+        self._control.send(
+            Prepared(
+                checkpoint_id=order.checkpoint_id,
+                prepare_ms=(self._clock.monotonic_s() - started) * 1000,
+                downloaded_bytes=moved,
+                copied_bytes=0,
+                error=None,
             )
         )
 

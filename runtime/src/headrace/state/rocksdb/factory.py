@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SETTLE_S: Final = 30.0
-"""How long a prepared database may compact before it is taken as it is, in seconds."""
+SETTLE_S: Final = 2.0
+"""How long a prepared database may compact before it is taken as it is, in seconds; present owners
+note what changes meanwhile, in memory."""
 
 READING_BYTES: Final = 64 << 20
 """Memory of a database that is only looked at."""
