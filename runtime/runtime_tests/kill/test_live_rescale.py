@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.error
 import urllib.request
@@ -75,6 +76,12 @@ def moved(old, new):
     )
 
 
+def restored_after_switch(log):
+    """How slots of new layouts came by their state; from prepared rows unless those were lost."""
+    _, _, after = log.partition("rescale phase=SWITCHING")
+    return set(re.findall(r"slot restored slot=\d+ (local=\w+)", after))
+
+
 def test_a_job_is_rescaled_under_load_and_stays_exact(tmp_path, servers):
     """2 -> 4 -> 8 -> 3 and, on the way on, 1 -> 2 -> 3 -> 2 -> 1; a key in every key group."""
     walk = (4, 8, 3, 1, 2, 3, 2, 1)
@@ -102,6 +109,7 @@ def test_a_job_is_rescaled_under_load_and_stays_exact(tmp_path, servers):
         )
         ledger.supervise_until_complete(240)
         assert (driver.starts, driver.status().restarts) == (1, 0)
+        assert restored_after_switch(driver.log_tail(100_000)) == {"local=True"}
         ledger.assert_exact()
 
 
